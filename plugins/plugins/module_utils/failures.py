@@ -1,0 +1,52 @@
+"""A failed task's result as a condition's reason and message, with AWS's error code and request id. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_LIMIT = 1024
+_OWN = re.compile(r"([A-Z][A-Za-z]+): (.+)", re.DOTALL)
+# What may pass by itself within minutes; everything else needs a person or a changed spec.
+CAPACITY_CODES = ("InsufficientInstanceCapacity", "InsufficientHostCapacity", "InsufficientReservedInstanceCapacity")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Why a run ended early."""
+
+    reason: str
+    """CamelCase: AWS's code without its dots, or the word that our own message starts with."""
+    message: str
+    error_code: str = ""
+    request_id: str = ""
+
+    @property
+    def lacks_capacity(self) -> bool:
+        """Return whether AWS has no such machine free at the moment."""
+        return self.error_code in CAPACITY_CODES
+
+
+def failure_of(result: Mapping[str, Any]) -> Failure:
+    """Read a failed result: of our modules, of `amazon.aws` modules, or of `fail` with `Reason: message`."""
+    error = result.get("error") or {}
+    code = str(result.get("error_code") or error.get("code") or "")
+    request_id = str(result.get("request_id") or (result.get("response_metadata") or {}).get("request_id") or "")
+    text = str(result.get("message") or error.get("message") or result.get("msg") or "the task gave no message")
+    if code:
+        message = f"AWS answered {code}: {_cut(text)} (request id {request_id or 'unknown'})"
+        return Failure(reason=_camel_case(code), message=message, error_code=code, request_id=request_id)
+    own = _OWN.fullmatch(text)
+    if own:
+        return Failure(reason=own.group(1), message=_cut(own.group(2)))
+    return Failure(reason="ReconcileFailed", message=_cut(text))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LIMIT else f"{text[:_LIMIT]}… (cut)"
+
+
+def _camel_case(code: str) -> str:
+    return re.sub(r"[^A-Za-z]", "", code) or "AWSError"

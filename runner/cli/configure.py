@@ -1,0 +1,205 @@
+"""Parsed flags and the environment to `Settings`: a pure function, with notes for the log."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from runner.cli.flags import FLAGS
+from runner.cli.values import parse_boolean
+from runner.errors import ConfigError
+from runner.logs import Logger
+from runner.settings import (
+    ExecutionSettings,
+    KubeSettings,
+    LeaderElectionSettings,
+    ProxySettings,
+    ServingSettings,
+    Settings,
+)
+
+_NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\Z")
+_RETRY_PERIOD = timedelta(seconds=2)
+_JITTER = 1.2
+"""client-go's: a leader must be able to retry once before its deadline."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """A line for the log, written once the logger is there."""
+
+    sentence: str
+    level: str = "info"
+    keys: Mapping[str, Any] = field(default_factory=dict)
+
+    def log(self, logger: Logger) -> None:
+        """Write it to *logger*."""
+        write = logger.error if self.level == "error" else logger.info
+        write(self.sentence, **self.keys)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configured:
+    """What `configure` makes."""
+
+    settings: Settings
+    notes: tuple[Note, ...]
+
+
+def configure(values: Mapping[str, Any], *, given: Collection[str], environ: Mapping[str, str]) -> Configured:
+    """Return the settings for *values* (by flag name; *given*: those on the command line) and *environ*.
+
+    Raises:
+        ConfigError: flags that exclude or need each other, or a wrong variable; the text names them.
+    """
+    notes: list[Note] = []
+    settings = Settings(
+        watches_file=Path(values["watches-file"]),
+        namespaces=_namespaces(environ, notes=notes),
+        reconcile_period=max(values["reconcile-period"], timedelta()),
+        max_concurrent_reconciles=_workers(values["max-concurrent-reconciles"], notes=notes),
+        ansible_verbosity=max(values["ansible-verbosity"], 0),
+        graceful_shutdown_timeout=_limit(values["graceful-shutdown-timeout"]),
+        log_level=_log_level(values),
+        ansible_log_events=_log_events(values["ansible-log-events"], notes=notes),
+        cluster_id=values["cluster-id"],
+        kube=KubeSettings(kubeconfig=environ.get("KUBECONFIG", "")),
+        execution=_execution(values, environ=environ, notes=notes),
+        serving=_serving(values, given=given),
+        proxy=ProxySettings(port=values["proxy-port"], inject_owner_references=values["inject-owner-ref"]),
+        leader_election=_leader_election(values, given=given, environ=environ, notes=notes),
+    )
+    idle = [f"--{flag.name}" for flag in FLAGS if flag.name in given and not flag.works]
+    if idle:
+        notes.append(Note(sentence="These flags have no effect in this version", keys={"flags": idle}))
+    return Configured(settings=settings, notes=tuple(notes))
+
+
+def _namespaces(environ: Mapping[str, str], *, notes: list[Note]) -> tuple[str, ...]:
+    names = dict.fromkeys(name.strip() for name in environ.get("WATCH_NAMESPACE", "").split(",") if name.strip())
+    for name in names:
+        if not _NAMESPACE.match(name):
+            raise ConfigError(
+                f'WATCH_NAMESPACE: "{name}" is no namespace name; write names of lower-case letters, digits and -, '
+                "separated by commas, or leave it empty for all namespaces"
+            )
+    if names:
+        notes.append(Note(sentence="Watching namespaces", keys={"namespaces": list(names)}))
+    else:
+        notes.append(Note(sentence="Watching all namespaces"))
+    return tuple(names)
+
+
+def _workers(number: int, *, notes: list[Note]) -> int:
+    if number < 1:
+        keys = {"flag": "--max-concurrent-reconciles", "value": number, "using": 1}
+        notes.append(Note(sentence="A watch needs at least one worker", keys=keys))
+    return max(number, 1)
+
+
+def _limit(timeout: timedelta) -> float:
+    """Return seconds; negative means without limit, as in controller-runtime."""
+    return math.inf if timeout < timedelta() else timeout.total_seconds()
+
+
+def _log_level(values: Mapping[str, Any]) -> str:
+    return str(values["zap-log-level"] or ("debug" if values["zap-devel"] else "info"))
+
+
+def _log_events(value: str, *, notes: list[Note]) -> str:
+    mode = value.lower()
+    if mode in {"nothing", "tasks", "everything"}:
+        return mode
+    if mode:
+        error = f"--ansible-log-events flag value '{value}' not recognized. Must be one of: Tasks, Everything, Nothing"
+        notes.append(Note(level="error", sentence="unrecognized log level", keys={"error": error}))
+    return "tasks"
+
+
+def _execution(values: Mapping[str, Any], *, environ: Mapping[str, str], notes: list[Note]) -> ExecutionSettings:
+    for flag, variable in (
+        ("ansible-roles-path", "ANSIBLE_ROLES_PATH"),
+        ("ansible-collections-path", "ANSIBLE_COLLECTIONS_PATH"),
+    ):
+        if values[flag]:
+            keys = {"envVar": variable, "value": values[flag]}
+            notes.append(Note(sentence="Set the environment variable", keys=keys))
+    return ExecutionSettings(
+        ansible_python=values["ansible-python"],
+        executor=values["executor"],
+        ansible_args=values["ansible-args"],
+        roles_path=values["ansible-roles-path"],
+        collections_path=values["ansible-collections-path"],
+        debug_logs=_debug_logs(environ, notes=notes),
+        environ=environ,
+    )
+
+
+def _debug_logs(environ: Mapping[str, str], *, notes: list[Note]) -> bool:
+    variable = "ANSIBLE_DEBUG_LOGS"
+    try:
+        return parse_boolean(environ.get(variable, "false"))
+    except ValueError:
+        sentence = "Could not parse environment variable as an boolean; using default value"  # the peer's words
+        notes.append(Note(sentence=sentence, keys={"envVar": variable, "default": False}))
+        return False
+
+
+def _serving(values: Mapping[str, Any], *, given: Collection[str]) -> ServingSettings:
+    _refuse_both("metrics-addr", "metrics-bind-address", given=given)
+    if values["metrics-require-rbac"] and not values["metrics-secure"]:
+        raise ConfigError("--metrics-require-rbac needs --metrics-secure; give both or none")
+    return ServingSettings(
+        health_probe_bind_address=values["health-probe-bind-address"],
+        metrics_bind_address=values["metrics-addr" if "metrics-addr" in given else "metrics-bind-address"],
+        metrics_secure=values["metrics-secure"],
+        metrics_require_rbac=values["metrics-require-rbac"],
+        enable_http2=values["enable-http2"],
+    )
+
+
+def _leader_election(
+    values: Mapping[str, Any], *, given: Collection[str], environ: Mapping[str, str], notes: list[Note]
+) -> LeaderElectionSettings:
+    _refuse_both("leader-elect", "enable-leader-election", given=given)
+    enabled: bool = values["enable-leader-election" if "enable-leader-election" in given else "leader-elect"]
+    name = _leader_election_id(values, given=given, environ=environ, notes=notes)
+    lease, deadline = values["leader-elect-lease-duration"], values["leader-elect-renew-deadline"]
+    if enabled and not name:
+        raise ConfigError("LeaderElectionID must be configured; add --leader-election-id=NAME")
+    if enabled and lease <= deadline:
+        raise ConfigError("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline")
+    if enabled and deadline <= _RETRY_PERIOD * _JITTER:
+        raise ConfigError("--leader-elect-renew-deadline must be longer than 2.4s")
+    return LeaderElectionSettings(
+        enabled=enabled,
+        id=name,
+        namespace=values["leader-election-namespace"],
+        lease_duration=lease.total_seconds(),
+        renew_deadline=deadline.total_seconds(),
+    )
+
+
+def _leader_election_id(
+    values: Mapping[str, Any], *, given: Collection[str], environ: Mapping[str, str], notes: list[Note]
+) -> str:
+    name: str = values["leader-election-id"]
+    if "OPERATOR_NAME" not in environ:
+        return name
+    notes.append(
+        Note(sentence="Environment variable OPERATOR_NAME has been deprecated, use --leader-election-id instead.")
+    )
+    if "leader-election-id" not in given:
+        return environ["OPERATOR_NAME"]
+    notes.append(Note(sentence="Ignoring OPERATOR_NAME environment variable since --leader-election-id is set"))
+    return name
+
+
+def _refuse_both(first: str, second: str, *, given: Collection[str]) -> None:
+    if first in given and second in given:
+        raise ConfigError(f"only one of --{first} and --{second} may be set")

@@ -1,0 +1,184 @@
+"""The flags of `ansible-operator run`: the peer's, with its names, defaults and syntax, and a few of our own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runner.cli.values import ADDRESS, BOOLEAN, DURATION, INTEGER, LOG_LEVEL, PORT, STRING, Kind, one_of
+from runner.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flag:
+    """One flag; *default* is written as on the command line."""
+
+    name: str
+    kind: Kind = STRING
+    default: str = ""
+    help: str
+    deprecated: str = ""
+    """The peer's advice; such a flag works, but is not in the help text."""
+    works: bool = True
+    """Whether it has an effect in this version."""
+
+    @property
+    def parameter(self) -> str:
+        """Return the name as a Python identifier."""
+        return self.name.replace("-", "_")
+
+
+def _zap(name: str, help: str, *, kind: Kind, default: str = "", works: bool = False) -> Flag:  # noqa: A002
+    return Flag(name=f"zap-{name}", kind=kind, default=default, help=help, works=works)
+
+
+ANSIBLE_FLAGS = (
+    Flag(name="watches-file", default="./watches.yaml", help="Path to the watches file to use."),
+    Flag(
+        name="inject-owner-ref",
+        kind=BOOLEAN,
+        default="true",
+        help="Inject owner references into what Ansible creates, unless false.",
+        works=False,
+    ),
+    Flag(
+        name="ansible-verbosity",
+        kind=INTEGER,
+        default="2",
+        help="Ansible verbosity. Overridden by ANSIBLE_VERBOSITY_<KIND>_<GROUP>.",
+    ),
+    Flag(name="ansible-roles-path", help="Where roles are; overwrites ANSIBLE_ROLES_PATH. ./roles is always searched."),
+    Flag(name="ansible-collections-path", help="Where collections are; overwrites ANSIBLE_COLLECTIONS_PATH."),
+    Flag(name="ansible-args", help="More arguments for ansible-playbook."),
+    Flag(
+        name="ansible-log-events",
+        default="tasks",
+        help="Which Ansible events are logged: nothing, tasks or everything.",
+    ),
+    Flag(name="ansible-python", help="Python interpreter that has Ansible, if not the operator's own."),
+    Flag(
+        name="executor",
+        kind=Kind(name="NAME", parse=one_of("cold", "warm")),
+        default="cold",
+        help="How runs start: cold (a new process) or warm (forked from one with Ansible loaded).",
+        works=False,
+    ),
+    Flag(name="cluster-id", help="Name of this cluster, for what operators create outside of it."),
+)
+
+CONTROLLER_FLAGS = (
+    Flag(
+        name="reconcile-period",
+        kind=DURATION,
+        default="10h",
+        help="Default period of reconciles; 0s for none. A watch's reconcilePeriod goes first.",
+    ),
+    Flag(
+        name="max-concurrent-reconciles",
+        kind=INTEGER,
+        default=str(Settings().max_concurrent_reconciles),
+        help="Most reconciles at once per watch. Overridden by MAX_CONCURRENT_RECONCILES_<KIND>_<GROUP>.",
+    ),
+    Flag(
+        name="graceful-shutdown-timeout",
+        kind=DURATION,
+        default="30s",
+        help="How long running reconciles may take at the end; negative for no limit.",
+    ),
+    Flag(name="proxy-port", kind=PORT, default="8888", help="Port of the proxy for Ansible's modules.", works=False),
+    Flag(name="config", help="Ignored; older manifests have it.", works=False),
+)
+
+LEADER_FLAGS = (
+    Flag(
+        name="leader-elect",
+        kind=BOOLEAN,
+        default="false",
+        help="Elect a leader, so that only one instance works at a time.",
+        works=False,
+    ),
+    Flag(
+        name="enable-leader-election",
+        kind=BOOLEAN,
+        default="false",
+        help="Elect a leader.",
+        deprecated="use --leader-elect instead",
+        works=False,
+    ),
+    Flag(name="leader-election-id", help="Name of the Lease that the leader holds.", works=False),
+    Flag(name="leader-election-namespace", help="Namespace of the Lease, if not the pod's own.", works=False),
+    Flag(
+        name="leader-elect-resource-lock",
+        default="configmapsleases",
+        help="Ignored.",
+        deprecated="This flag is now hardcoded to 'leases', which is the only supported option by client-go",
+        works=False,
+    ),
+    Flag(
+        name="leader-elect-lease-duration",
+        kind=DURATION,
+        default="15s",
+        help="How long a Lease that is not renewed holds others off.",
+        works=False,
+    ),
+    Flag(
+        name="leader-elect-renew-deadline",
+        kind=DURATION,
+        default="10s",
+        help="How long the leader tries to renew before it gives up.",
+        works=False,
+    ),
+)
+
+SERVING_FLAGS = (
+    Flag(
+        name="health-probe-bind-address",
+        kind=ADDRESS,
+        default=":6789",
+        help="Address of /healthz and /readyz; 0 switches them off.",
+    ),
+    Flag(
+        name="metrics-bind-address",
+        kind=ADDRESS,
+        default=":8443",
+        help="Address of /metrics; 0 switches it off.",
+        works=False,
+    ),
+    Flag(
+        name="metrics-addr",
+        kind=ADDRESS,
+        default=":8443",
+        help="Address of /metrics.",
+        deprecated="use --metrics-bind-address instead",
+        works=False,
+    ),
+    Flag(name="metrics-secure", kind=BOOLEAN, default="false", help="Serve /metrics with TLS.", works=False),
+    Flag(
+        name="metrics-require-rbac",
+        kind=BOOLEAN,
+        default="false",
+        help="Let only those read /metrics whom RBAC allows it; needs --metrics-secure.",
+        works=False,
+    ),
+    Flag(name="enable-http2", kind=BOOLEAN, default="false", help="Offer HTTP/2 on the TLS servers.", works=False),
+)
+
+ZAP_FLAGS = (
+    _zap("devel", "Development defaults: log level debug.", kind=BOOLEAN, default="false", works=True),
+    _zap("encoder", "Log format: json or console.", kind=Kind(name="ENCODER", parse=one_of("json", "console"))),
+    _zap("log-level", "Log level: debug, info, error, or a number above 0.", kind=LOG_LEVEL, works=True),
+    _zap(
+        "stacktrace-level",
+        "Level from which stack traces are logged: info, error or panic.",
+        kind=Kind(name="LEVEL", parse=one_of("info", "error", "panic")),
+    ),
+    _zap(
+        "time-encoding",
+        "Format of times in the log: epoch, millis, nano, iso8601, rfc3339 or rfc3339nano.",
+        kind=Kind(
+            name="FORMAT",
+            parse=one_of("epoch", "millis", "nano", "nanos", "iso8601", "rfc3339", "rfc3339nano"),
+        ),
+    ),
+)
+
+FLAGS = (*ANSIBLE_FLAGS, *CONTROLLER_FLAGS, *LEADER_FLAGS, *SERVING_FLAGS, *ZAP_FLAGS)

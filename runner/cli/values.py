@@ -1,0 +1,91 @@
+"""The kinds of values that flags and variables take, in the syntax of Go's pflag and strconv.
+
+Each parser takes the text and raises `ValueError` with what is wrong; `flags` puts the flag's name in front.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from runner.watches.durations import parse_duration
+
+_TRUE = frozenset(["1", "t", "T", "TRUE", "true", "True"])
+_FALSE = frozenset(["0", "f", "F", "FALSE", "false", "False"])
+_HIGHEST_PORT = 65535
+_INTEGER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|[1-9][0-9]*|0)\Z")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of value: its name in the help text and its parser."""
+
+    name: str
+    parse: Callable[[str], Any]
+
+
+def parse_boolean(text: str) -> bool:
+    """Return the boolean that Go's ParseBool would."""
+    if text not in _TRUE | _FALSE:
+        raise ValueError("not a boolean; write true or false")
+    return text in _TRUE
+
+
+def parse_integer(text: str) -> int:
+    """Return a whole number, written in decimal or as 0x, 0o (or 0) and 0b."""
+    if not _INTEGER.match(text):
+        raise ValueError("not a whole number")
+    digits = text.lstrip("+-")
+    return int(text, 8 if len(digits) > 1 and digits.isdigit() and digits.startswith("0") else 0)
+
+
+def parse_port(text: str) -> int:
+    """Return a TCP port."""
+    port = parse_integer(text)
+    if not 0 <= port <= _HIGHEST_PORT:
+        raise ValueError(f"not a port; write a number from 0 to {_HIGHEST_PORT}")
+    return port
+
+
+def parse_address(text: str) -> str:
+    """Return *text* if a server can listen there: `host:port`, `:port`, or `0` for nowhere."""
+    _, separator, port = text.rpartition(":")
+    if text in {"", "0"}:
+        return text
+    if not separator or not re.fullmatch(r"[0-9]+", port):
+        raise ValueError("no port in it; write host:port, :port, or 0 to switch it off")
+    if int(port) > _HIGHEST_PORT:
+        raise ValueError(f"the port is above {_HIGHEST_PORT}")
+    return text
+
+
+def parse_log_level(text: str) -> str:
+    """Return the level of our logger for zap's: a name, or a number above 0 for more and more debug output."""
+    names = {"debug": "debug", "info": "info", "error": "error", "panic": "error"}
+    if text.lower() in names:
+        return names[text.lower()]
+    if re.fullmatch(r"\+?0*[1-9][0-9]*", text, flags=re.ASCII):
+        return "debug"
+    raise ValueError(f'invalid log level "{text}"; write debug, info, error or a number above 0')
+
+
+def one_of(*names: str) -> Callable[[str], str]:
+    """Return a parser that accepts *names* in any case."""
+
+    def parse(text: str) -> str:
+        if text.lower() not in names:
+            raise ValueError(f"unknown; write one of {', '.join(names)}")
+        return text.lower()
+
+    return parse
+
+
+STRING = Kind(name="STRING", parse=str)
+BOOLEAN = Kind(name="[=true|false]", parse=parse_boolean)
+INTEGER = Kind(name="INT", parse=parse_integer)
+DURATION = Kind(name="DURATION", parse=parse_duration)
+PORT = Kind(name="PORT", parse=parse_port)
+ADDRESS = Kind(name="ADDRESS", parse=parse_address)
+LOG_LEVEL = Kind(name="LEVEL", parse=parse_log_level)

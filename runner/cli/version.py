@@ -1,0 +1,41 @@
+"""`ansible-operator version`: the peer's line, with Python's version in the place of Go's."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+
+import click
+
+from runner import __version__
+
+COMMIT = "unknown"
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "AMD64": "amd64"}
+
+
+def facts() -> Mapping[str, str]:
+    """Return what the version line and the first log record tell, by the names of the line."""
+    major = metadata.version("kubernetes").partition(".")[0]  # client 33 is made for Kubernetes 1.33
+    machine = platform.machine()
+    return {
+        "ansible-operator version": __version__,
+        "commit": COMMIT,
+        "kubernetes version": f"v1.{major}",
+        "python version": platform.python_version(),
+        "GOOS": sys.platform,
+        "GOARCH": _ARCHITECTURES.get(machine, machine),
+    }
+
+
+def version_line() -> str:
+    """Return the line: names and quoted values."""
+    return ", ".join(f"{name}: {json.dumps(value)}" for name, value in facts().items())
+
+
+@click.command()
+def version() -> None:
+    """Print the version."""
+    click.echo(version_line())

@@ -1,0 +1,133 @@
+"""Connection to the API server for the modules of this collection: arguments, client, errors, retries on conflict."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule, env_fallback, missing_required_lib
+
+try:
+    import kubernetes
+    from kubernetes.dynamic import DynamicClient
+    from kubernetes.dynamic.exceptions import ConflictError, DynamicApiError, NotFoundError, ResourceNotFoundError
+
+    IMPORT_PROBLEM = None
+except ImportError:
+    IMPORT_PROBLEM = traceback.format_exc()
+    ConflictError = DynamicApiError = NotFoundError = ResourceNotFoundError = Exception
+
+CONFLICT_TRIES = 10
+
+
+def _option(*, env: str, kind: str = "str", aliases: Sequence[str] = (), no_log: bool | None = None) -> dict[str, Any]:
+    spec = {"type": kind, "fallback": (env_fallback, [f"K8S_AUTH_{env}"]), "aliases": list(aliases)}
+    return spec if no_log is None else {**spec, "no_log": no_log}
+
+
+AUTH_SPEC = {
+    "kubeconfig": _option(env="KUBECONFIG", kind="raw"),
+    "context": _option(env="CONTEXT"),
+    "host": _option(env="HOST"),
+    "api_key": _option(env="API_KEY", no_log=True),
+    "username": _option(env="USERNAME"),
+    "password": _option(env="PASSWORD", no_log=True),
+    "validate_certs": _option(env="VERIFY_SSL", kind="bool", aliases=["verify_ssl"]),
+    "ca_cert": _option(env="SSL_CA_CERT", kind="path", aliases=["ssl_ca_cert"]),
+    "client_cert": _option(env="CERT_FILE", kind="path", aliases=["cert_file"]),
+    "client_key": _option(env="KEY_FILE", kind="path", aliases=["key_file"], no_log=False),
+    "proxy": _option(env="PROXY"),
+    "persist_config": _option(env="PERSIST_CONFIG", kind="bool"),
+}
+
+
+class Failure(Exception):
+    """Ends the module with its sentence."""
+
+
+def connect(module: AnsibleModule) -> Any:
+    """Return a dynamic client for the module's arguments, $K8S_AUTH_* and $KUBECONFIG."""
+    if IMPORT_PROBLEM is not None:
+        module.fail_json(msg=missing_required_lib("kubernetes"), exception=IMPORT_PROBLEM)
+    params = module.params
+    configuration = kubernetes.client.Configuration()
+    try:
+        if params.get("host") and not params.get("kubeconfig"):
+            configuration.host = params["host"]
+        else:
+            _load(params, configuration)
+    except (kubernetes.config.ConfigException, OSError) as error:
+        raise Failure(f"cannot use the Kubernetes configuration: {error}") from error
+    _override(params, configuration)
+    try:
+        return DynamicClient(kubernetes.client.ApiClient(configuration))
+    except Exception as error:  # urllib3's and the client's own, by version
+        raise Failure(f"cannot reach the API server at {configuration.host}: {error}") from error
+
+
+def _load(params: Mapping[str, Any], configuration: Any) -> None:
+    given = params.get("kubeconfig")
+    if isinstance(given, dict):
+        kubernetes.config.load_kube_config_from_dict(
+            given, context=params.get("context"), client_configuration=configuration, persist_config=False
+        )
+        return
+    path = given or os.environ.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
+    if not given and not Path(path.split(":")[0]).exists() and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        kubernetes.config.load_incluster_config(client_configuration=configuration)
+        return
+    kubernetes.config.load_kube_config(
+        config_file=path,
+        context=params.get("context"),
+        client_configuration=configuration,
+        persist_config=bool(params.get("persist_config")),
+    )
+
+
+def _override(params: Mapping[str, Any], configuration: Any) -> None:
+    for name, attribute in (
+        ("host", "host"),
+        ("username", "username"),
+        ("password", "password"),
+        ("validate_certs", "verify_ssl"),
+        ("ca_cert", "ssl_ca_cert"),
+        ("client_cert", "cert_file"),
+        ("client_key", "key_file"),
+        ("proxy", "proxy"),
+    ):
+        if params.get(name) is not None:
+            setattr(configuration, attribute, params[name])
+    if params.get("api_key"):
+        value = f"Bearer {params['api_key']}"
+        configuration.api_key = {"authorization": value, "BearerToken": value}
+
+
+def find_resource(client: Any, *, kind: str, api_version: str) -> Any:
+    """Return the resource that serves *kind* in *api_version*."""
+    try:
+        return client.resources.get(kind=kind, api_version=api_version)
+    except ResourceNotFoundError as error:
+        raise Failure(f"Failed to find exact match for {api_version}.{kind}: {error}") from error
+
+
+def sentence(error: Exception) -> str:
+    """Return what the API server said."""
+    body = getattr(error, "body", None)
+    text = body.decode(errors="replace") if isinstance(body, bytes) else body
+    return f"{getattr(error, 'status', '')} {getattr(error, 'reason', '')}: {text}" if text else str(error)
+
+
+def repeat_on_conflict(attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Call *attempt* until no other writer came in between; it reads the object anew each time."""
+    for number in range(CONFLICT_TRIES):
+        try:
+            return attempt()
+        except ConflictError:
+            if number == CONFLICT_TRIES - 1:
+                raise
+            time.sleep(min(1.0, 0.02 * 2**number))
+    raise AssertionError("unreachable")

@@ -1,0 +1,1 @@
+"""Stage 4: run Ansible and tell how it ended."""

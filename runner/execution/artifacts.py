@@ -1,0 +1,173 @@
+"""What a run leaves on disk: ansible-runner's artifacts, kept free of the environment, read and rotated here.
+
+Layout and names are ansible-runner's; `latest` and the rotation are the peer's, without its crash on `latest`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from runner.execution.files import private_folder, write_private
+from runner.execution.scrub import Scrubber
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_ERROR_LINE = re.compile(r"^(?:ERROR!|\[ERROR\]|fatal:)", re.MULTILINE)
+_TAIL_READ = 65536
+TAIL_LIMIT = 4096
+
+
+class Artifacts:
+    """The folder of one run."""
+
+    def __init__(self, *, root: Path, ident: str, scrubber: Scrubber) -> None:
+        """Stand for *root*/*ident*; *scrubber* knows what may not stay there."""
+        self._root = root
+        self._scrubber = scrubber
+        self.path = root / ident
+        self._seen = 0
+
+    def create(self) -> None:
+        """Make the folder, private."""
+        private_folder(self.path)
+
+    def new_events(self) -> list[Mapping[str, Any]]:
+        """Return the events that came since the last call, in their order.
+
+        A file is complete once it has its final name.
+        """
+        folder = self.path / "job_events"
+        found: list[tuple[int, Path]] = []
+        with contextlib.suppress(FileNotFoundError):
+            for entry in os.scandir(folder):
+                counter = entry.name.partition("-")[0]
+                if entry.name.endswith(".json") and counter.isdigit() and not entry.name.endswith("-partial.json"):
+                    found.append((int(counter), Path(entry.path)))
+        fresh = sorted(item for item in found if item[0] > self._seen)
+        self._seen = fresh[-1][0] if fresh else self._seen
+        return [self._read_event(path) for _, path in fresh]
+
+    def _read_event(self, path: Path) -> Mapping[str, Any]:
+        text = path.read_text()
+        if (cleaned := self._scrubber.document(text)) != text:
+            write_private(path, cleaned)
+        event: Mapping[str, Any] = json.loads(cleaned)
+        return event
+
+    def rc(self, *, of_runner: int | None) -> int | None:
+        """Return the exit code of ansible-playbook, None if a signal ended it; *of_runner* where it never started.
+
+        ansible-runner itself exits with 0 after a signal ended its child, so its file is what counts.
+        """
+        try:
+            text = (self.path / "rc").read_text()
+        except OSError:
+            return None if of_runner is None or of_runner < 0 else of_runner
+        return int(text) if text.isdigit() else None
+
+    def output(self) -> str:
+        """Return all that Ansible printed."""
+        with contextlib.suppress(OSError):
+            return (self.path / "stdout").read_text(errors="replace")
+        return ""
+
+    def output_tail(self) -> str:
+        """Return the end of what Ansible printed, from its first error on where there is one."""
+        return useful_tail(self._scrubber.text(_read_end(self.path / "stdout")))
+
+    def finish(self, *, keep: int) -> None:
+        """Scrub, point `latest` here and remove all but the *keep* newest runs, this one included (0 keeps all)."""
+        self.new_events()  # scrubs those that a cancelled run left unread
+        # unfinished events, and gathered facts, which hold the environment and serve no later run
+        for pattern in ("job_events/*-partial.json", "job_events/*.tmp", "fact_cache/*"):
+            for path in self.path.glob(pattern):
+                path.unlink(missing_ok=True)
+        scrub_command(self.path / "command")
+        self._scrubber.file(self.path / "stdout")
+        link = self._root / f".latest-{self.path.name}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(self.path)
+        link.replace(self._root / "latest")
+        if keep > 0:
+            self._rotate(keep)
+
+    def _rotate(self, keep: int) -> None:
+        folders = [path for path in self._root.iterdir() if path.is_dir() and not path.is_symlink()]
+        others = [path for path in folders if path != self.path]
+        others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in others[keep - 1 :]:
+            shutil.rmtree(path, ignore_errors=True)
+
+    @contextlib.asynccontextmanager
+    async def command_without_environment(self) -> AsyncIterator[None]:
+        """Take what ansible-runner writes to `command` through a pipe, and keep it without the environment.
+
+        The environment holds the operator's credentials; through a pipe they never reach the disk.
+        """
+        path = self.path / "command"
+        os.mkfifo(path, mode=0o600)
+        reader = asyncio.StreamReader()
+        pipe = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        task = asyncio.create_task(_keep_command(reader, path))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            transport.close()
+            scrub_command(path)
+
+
+async def _keep_command(reader: asyncio.StreamReader, path: Path) -> None:
+    written = await reader.read()
+    write_private(path, _scrubbed(written))
+
+
+def scrub_command(path: Path) -> None:
+    """Make sure that *path* holds no environment; a pipe that nobody wrote to goes."""
+    if path.is_fifo():
+        path.unlink()
+    elif path.exists():
+        content = path.read_bytes()
+        if (scrubbed := _scrubbed(content)) != content:
+            write_private(path, scrubbed)
+
+
+def _scrubbed(content: bytes) -> bytes:
+    try:
+        document = json.loads(content)
+        return json.dumps({"command": document["command"], "cwd": document["cwd"]}).encode()
+    except (ValueError, KeyError, TypeError):
+        return b"{}"
+
+
+def _read_end(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_READ))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def useful_tail(output: str) -> str:
+    """Return at most 4 KiB of *output* without colours: from its first error line on, else its end."""
+    plain = _ANSI.sub("", output).replace("\r", "").strip()
+    start = _ERROR_LINE.search(plain)
+    if start:
+        return _clip(plain[start.start() :])
+    return plain.encode()[-TAIL_LIMIT:].decode(errors="ignore").strip()
+
+
+def _clip(text: str) -> str:
+    return text.encode()[:TAIL_LIMIT].decode(errors="ignore").strip()

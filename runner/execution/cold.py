@@ -1,0 +1,201 @@
+"""The cold executor: one ansible-runner process per run, as the peer starts it. The reference for any faster one.
+
+A run: a scratch folder and a kubeconfig, the input directory, the process in a session of its own, its events read
+while it goes, its outcome from them, and nothing left over: no process, no temporary file, no environment on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+from runner.clock import Clock, SystemClock
+from runner.errors import ExecutionError
+from runner.execution.artifacts import Artifacts, useful_tail
+from runner.execution.command import ansible_python, command_line, environment_for
+from runner.execution.events import EventSummary
+from runner.execution.events_log import print_whole_output, run_logger
+from runner.execution.executor import Outcome, RunRequest
+from runner.execution.inputs import prepare
+from runner.execution.kubeconfigs import KubeconfigSource
+from runner.execution.outcome import classify
+from runner.execution.processes import end_processes
+from runner.execution.scrub import Scrubber
+from runner.logs import Logger
+from runner.settings import ExecutionSettings
+
+Observer = Callable[[RunRequest, Mapping[str, Any]], None]
+"""Sees each event of a run as it comes; it must not block."""
+
+_T = TypeVar("_T")
+_POLL = 0.2
+_TAIL = 65536
+_NO_PLAYBOOK_PROGRAM = "The command was not found or was not executable: ansible-playbook"
+"""What pexpect, through which ansible-runner starts it, says."""
+
+
+class ColdExecutor:
+    """Runs each request in a fresh ansible-runner."""
+
+    def __init__(
+        self,
+        *,
+        settings: ExecutionSettings,
+        kubeconfigs: KubeconfigSource,
+        clock: Clock | None = None,
+        logger: Logger | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        """Take *settings* and *kubeconfigs*; *observers* see every event in its order."""
+        self._settings = settings
+        self._kubeconfigs = kubeconfigs
+        self._clock = clock or SystemClock()
+        self._log = (logger or Logger()).named("runner")
+        self._observers = tuple(observers)
+        self._scrubber = Scrubber(settings.environ)
+
+    async def run(self, request: RunRequest) -> Outcome:
+        """Run and return the outcome; see `Executor.run`."""
+        log = run_logger(self._log, request)
+        try:
+            async with self._scratch(request) as scratch:
+                outcome = await self._run_in(scratch, request=request, log=log)
+        except OSError as error:
+            raise ExecutionError(f"cannot keep the files of a run: {error}; check the disk and its rights") from error
+        if outcome.success:
+            log.info("Ansible-runner exited successfully")
+        else:
+            log.error("Ansible-runner failed", rc=outcome.rc, failures=list(outcome.failures))
+        return outcome
+
+    async def _run_in(self, scratch: Path, *, request: RunRequest, log: Logger) -> Outcome:
+        with self._kubeconfigs.for_run(request, folder=scratch) as kubeconfig:
+            directory = prepare(request, settings=self._settings, kubeconfig=kubeconfig)
+            for note in directory.notes:
+                log.info("A value of the object is not used as it is", note=note)
+            artifacts = Artifacts(root=directory.artifacts, ident=request.ident, scrubber=self._scrubber)
+            return await self._play(request, directory=directory.path, artifacts=artifacts, scratch=scratch)
+
+    async def _play(self, request: RunRequest, *, directory: Path, artifacts: Artifacts, scratch: Path) -> Outcome:
+        started = self._clock.now()
+        summary = EventSummary()
+        artifacts.create()
+        try:
+            with (scratch / "ansible-runner.err").open("w+b") as complaints:
+                async with artifacts.command_without_environment():
+                    process = await self._start(request, directory=directory, scratch=scratch, complaints=complaints)
+                    await self._follow(request, process=process, artifacts=artifacts, summary=summary)
+                complaint = _end_of(complaints)
+            rc = artifacts.rc(of_runner=process.returncode)
+            tail = artifacts.output_tail() or useful_tail(self._scrubber.text(complaint))
+            self._refuse_missing(complaint=complaint, output=tail)
+        finally:
+            artifacts.finish(keep=request.max_artifacts)
+        if self._settings.debug_logs:
+            print_whole_output(request, output=artifacts.output())
+        finished = self._clock.now()
+        return classify(summary, rc=rc, output_tail=tail, started=started, finished=finished, artifacts=artifacts.path)
+
+    async def _start(
+        self, request: RunRequest, *, directory: Path, scratch: Path, complaints: BinaryIO
+    ) -> asyncio.subprocess.Process:
+        command = command_line(request, directory=directory, settings=self._settings)
+        try:
+            return await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,  # the artifacts hold it
+                stderr=complaints,
+                env=environment_for(request, settings=self._settings, scratch=scratch),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ExecutionError(
+                f"cannot start {command[0]}: {error}; set --ansible-python to an interpreter that has ansible-core "
+                "and ansible-runner"
+            ) from error
+
+    async def _follow(
+        self, request: RunRequest, *, process: asyncio.subprocess.Process, artifacts: Artifacts, summary: EventSummary
+    ) -> None:
+        """Hand on events until the process has ended and all of them are read."""
+        ended = asyncio.ensure_future(process.wait())
+        try:
+            while not ended.done():
+                await asyncio.wait({ended}, timeout=_POLL)
+                self._hand_on(request, artifacts=artifacts, summary=summary)
+            self._hand_on(request, artifacts=artifacts, summary=summary)
+        except BaseException:
+            await to_the_end(self._end(request, process=process))
+            raise
+        finally:
+            ended.cancel()
+
+    def _hand_on(self, request: RunRequest, *, artifacts: Artifacts, summary: EventSummary) -> None:
+        for event in artifacts.new_events():
+            summary.add(event)
+            for observe in self._observers:
+                observe(request, event)
+
+    async def _end(self, request: RunRequest, *, process: asyncio.subprocess.Process) -> None:
+        await end_processes(request.ident, grace=self._settings.kill_grace)
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()  # where there is no /proc, nothing was found above
+        await process.wait()
+
+    def _refuse_missing(self, *, complaint: str, output: str) -> None:
+        """Raise `ExecutionError` where ansible-runner or ansible-playbook is not there."""
+        python = ansible_python(self._settings)
+        if "No module named ansible_runner" in complaint:
+            raise ExecutionError(
+                f"{python} has no ansible-runner; install it there, or set --ansible-python to an interpreter that has "
+                "ansible-core and ansible-runner"
+            )
+        if output.startswith(_NO_PLAYBOOK_PROGRAM):
+            raise ExecutionError(
+                f"ansible-playbook is neither beside {python} nor in PATH; install ansible-core there, or set "
+                "--ansible-python to an interpreter that has it"
+            )
+
+    @contextlib.asynccontextmanager
+    async def _scratch(self, request: RunRequest) -> AsyncIterator[Path]:
+        """Give the run a private folder for its temporary files, and end what it left running.
+
+        A task that was detached on purpose (`async` with `poll: 0`) lives on, and so does the folder.
+        """
+        path = Path(tempfile.mkdtemp(prefix="ansible-operator-"))
+        (path / "tmp").mkdir(mode=0o700)
+        completed = False
+        try:
+            yield path
+            completed = True
+        finally:
+            ending = end_processes(request.ident, grace=self._settings.kill_grace, spare_detached=completed)
+            if not await to_the_end(ending):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+async def to_the_end(work: Coroutine[Any, Any, _T]) -> _T:
+    """Await *work* even if this task is cancelled meanwhile; the cancellation is raised afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
+
+
+def _end_of(file: BinaryIO) -> str:
+    size = file.seek(0, 2)
+    file.seek(max(0, size - _TAIL))
+    return file.read().decode(errors="replace")

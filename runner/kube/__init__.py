@@ -1,0 +1,1 @@
+"""The only code that calls the API server: client, objects, discovery, errors."""

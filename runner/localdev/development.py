@@ -1,0 +1,138 @@
+"""What the `dev` commands do: one control plane per folder, kept running between commands.
+
+`cli.dev` prints and exits; this starts, finds and stops the plane.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from runner.errors import LocalPlaneError
+from runner.localdev import assets as programs
+from runner.localdev import state
+from runner.localdev.cache import Report, locked
+from runner.localdev.plane import ControlPlane, PlaneOptions
+from runner.settings import environment
+
+DEFAULT_NODES = 2
+_REMEDY = "start one with `ansible-operator dev up`"
+
+
+def default_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder below $XDG_STATE_HOME (where that is absolute, as XDG asks), else ~/.local/state."""
+    named = Path(environ.get("XDG_STATE_HOME", ""))
+    base = named if named.is_absolute() else Path(environ.get("HOME") or Path.home()) / ".local" / "state"
+    return base / "ansible-operator-runner" / "dev"
+
+
+def up(folder: Path, *, nodes: int | None, ec2: bool, report: Report) -> ControlPlane:
+    """Start a plane in *folder* unless one runs there; *nodes* None: two where the programs can simulate nodes.
+
+    Raises:
+        LocalPlaneError: it can't be started.
+    """
+    with _only_one(folder, report=report):
+        if state.exists(folder):
+            plane = ControlPlane.load(folder)
+            if plane.running:
+                report(f"a control plane is running already in {folder}: {plane.server}")
+                return plane
+            report(f"removing what is left of a control plane in {folder}")
+            plane.stop()
+        assets = programs.find(environment(), report=report)
+        if nodes is None:
+            nodes = 0 if assets.kwok is None or assets.api_only else DEFAULT_NODES
+        options = PlaneOptions(nodes=nodes, ec2=ec2)
+        return ControlPlane.start(folder=folder, assets=assets, options=options, report=report)
+
+
+def down(folder: Path, *, report: Report) -> None:
+    """Stop the plane in *folder*; say so where there is none."""
+    with _only_one(folder, report=report):
+        if not state.exists(folder):
+            report(f"no control plane in {folder}: nothing to stop")
+            return
+        ControlPlane.load(folder).stop()
+        report(f"control plane in {folder} stopped, its data removed")
+
+
+def status(folder: Path) -> tuple[bool, list[str]]:
+    """Return whether a plane runs in *folder*, and lines about it."""
+    if not state.exists(folder):
+        return False, [f"no control plane in {folder}: {_REMEDY}"]
+    plane = ControlPlane.load(folder)
+    lines = [
+        f"control plane  {'running' if plane.running else 'not complete: stop it with `dev down`'}",
+        f"folder         {folder}",
+        f"server         {plane.server}",
+        f"kubeconfig     {plane.kubeconfig}",
+        f"EC2 emulator   {plane.ec2_endpoint or 'off'}",
+    ]
+    parts = [
+        f"  {name:<25}{'running' if alive else 'ended'}  {plane.log(name)}"
+        for name, alive in plane.components().items()
+    ]
+    return plane.running, [*lines, *parts]
+
+
+def exports(folder: Path) -> list[str]:
+    """Return lines for a shell's `eval` that point kubectl, the runtime and AWS clients at the plane.
+
+    Raises:
+        LocalPlaneError: no plane runs there.
+    """
+    plane = _running(folder)
+    lines = [
+        f"export KUBECONFIG={shlex.quote(str(plane.kubeconfig))}",
+        f'export PATH={shlex.quote(str(plane.assets.folder))}:"$PATH"',
+    ]
+    if plane.ec2_endpoint:
+        values = {
+            "AWS_ENDPOINT_URL": plane.ec2_endpoint,
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_REGION": "us-east-1",
+        }
+        lines += [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
+        lines.append("unset AWS_PROFILE AWS_SESSION_TOKEN")  # no real account by accident
+    return lines
+
+
+def kubectl(folder: Path, *, arguments: Sequence[str]) -> int:
+    """Run kubectl against the plane with the terminal's own streams; return its exit code.
+
+    Raises:
+        LocalPlaneError: no plane runs there, or its programs have no kubectl.
+    """
+    plane = _running(folder)
+    program = plane.assets.kubectl
+    if program is None:
+        raise LocalPlaneError(
+            f"{plane.assets.folder} has no kubectl: put one there, or use your own with KUBECONFIG={plane.kubeconfig}"
+        )
+    environ = {**environment(), "KUBECONFIG": str(plane.kubeconfig)}
+    return subprocess.run([str(program), *arguments], env=environ, check=False).returncode
+
+
+def _running(folder: Path) -> ControlPlane:
+    if not state.exists(folder):
+        raise LocalPlaneError(f"no control plane in {folder}: {_REMEDY}")
+    plane = ControlPlane.load(folder)
+    if not plane.running:
+        ended = ", ".join(name for name, alive in plane.components().items() if not alive)
+        raise LocalPlaneError(
+            f"the control plane in {folder} is not running ({ended or 'its start was not finished'}): {_REMEDY}"
+        )
+    return plane
+
+
+@contextlib.contextmanager
+def _only_one(folder: Path, *, report: Report) -> Iterator[None]:
+    """Let one `up` or `down` at a time work on *folder*."""
+    with locked(folder.parent / f".{folder.name}.lock", waiting=f"another command works on {folder}", report=report):
+        yield

@@ -1,0 +1,1 @@
+"""What operators of a cluster look at: health, later metrics and events."""

@@ -1,0 +1,1 @@
+"""Stage 3: a key becomes a run and its consequences, in small steps."""

@@ -1,0 +1,213 @@
+"""The steps of a reconcile, in the order of `STEPS`; each does one thing and has the signature `Step`.
+
+The order follows the peer's (contract section 5.2), with its weak points mended: the finalizer is decided once, from
+the object as the run saw it; a broken period annotation holds up no deletion; every end of a run reaches the status.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from runner.errors import ExecutionError, NotFound
+from runner.execution.executor import Outcome, RunRequest
+from runner.execution.overrides import max_artifacts_of, verbosity_of
+from runner.kube.discovery import Resource
+from runner.kube.objects import Object, generation_of, is_deleting, uid_of
+from runner.reconcile.context import Context, Parts, Step
+from runner.reconcile.finalizer import Finalizers
+from runner.reconcile.schedule import Backoff, Decision, Forget, RequeueAfter, after_run
+from runner.status.transition import Kind, Transition, done, error, running
+from runner.status.writer import WriteState
+from runner.watches.matching import holds, serves
+
+
+async def load(ctx: Context, parts: Parts) -> Decision | None:
+    """Read the object live; one that is gone needs nothing more."""
+    ctx.resource = await parts.discovery.resource(parts.watch.gvk)
+    try:
+        ctx.obj = await parts.client.get(ctx.resource, namespace=ctx.request.namespace, name=ctx.request.name)
+    except NotFound:
+        parts.discovery.forget(parts.watch.gvk)  # perhaps it is the whole kind that went
+        ctx.log.debug("The object is gone")
+        return Forget()
+    ctx.generation = generation_of(ctx.obj)
+    ctx.finalizing = is_deleting(ctx.obj) and holds(parts.watch, ctx.obj)
+    return None
+
+
+async def select(ctx: Context, parts: Parts) -> Decision | None:
+    """Leave alone what the selector doesn't match any more, unless our finalizer still holds it."""
+    return None if serves(parts.watch, ctx.obj) else Forget()
+
+
+async def rewrite_pending_status(ctx: Context, parts: Parts) -> Decision | None:
+    """Write the status of an earlier run that could not be written then, without running the role again."""
+    transition = parts.pending.of(ctx.request, uid=uid_of(ctx.obj))
+    if transition is None or transition.kind is Kind.RUNNING:
+        return None
+    if await _report(ctx, parts, transition=transition) is None:
+        return Forget()
+    outcome = transition.outcome
+    if ctx.finalizing or transition.generation != ctx.generation or outcome is None:
+        return None  # there is newer work than what that status tells
+    ctx.log.info("The status of the last run was written late")
+    ctx.period = _period_or_default(ctx, parts)
+    return after_run(outcome, period=ctx.period, generation=transition.generation)
+
+
+async def check_period(ctx: Context, parts: Parts) -> Decision | None:
+    """Refuse a period annotation that is no duration, but never hold up a deletion for it."""
+    try:
+        ctx.period = parts.periods.of(ctx.obj)
+    except ValueError as error:
+        ctx.period = _period_or_default(ctx, parts)
+        if is_deleting(ctx.obj):
+            ctx.log.info("The reconcile period annotation is ignored: the object is being deleted", error=str(error))
+            return None
+        ctx.log.error("The reconcile period annotation is invalid", error=str(error))
+        await report_error(ctx, parts, message=str(error))
+        return Backoff(generation=ctx.generation)
+    return None
+
+
+async def skip_terminated(ctx: Context, _: Parts) -> Decision | None:
+    """Do nothing for an object in deletion that our finalizer doesn't hold."""
+    if is_deleting(ctx.obj) and not ctx.finalizing:
+        ctx.log.info("Resource is terminated, skipping reconciliation")
+        return Forget()
+    return None
+
+
+async def hold(ctx: Context, parts: Parts) -> Decision | None:
+    """Put our finalizer on the object before anything runs for it."""
+    finalizers = _finalizers(ctx, parts)
+    if finalizers is None or ctx.finalizing or finalizers.on(ctx.obj):
+        return None
+    held = await finalizers.add(ctx.obj)
+    if held is None:
+        return Forget()
+    ctx.obj = held
+    return None
+
+
+async def announce(ctx: Context, parts: Parts) -> Decision | None:
+    """Say in the status that a run is under way."""
+    if not parts.watch.manage_status:
+        return None
+    starting = running(at=parts.clock.now(), generation=ctx.generation)
+    if await _report(ctx, parts, transition=starting) is None:
+        return Forget()
+    ctx.generation = generation_of(ctx.obj)  # the write returned a newer spec, and that is what runs
+    return None
+
+
+async def run(ctx: Context, parts: Parts) -> Decision | None:
+    """Run the role or playbook; a run that cannot start is a failure like any other."""
+    request = RunRequest(
+        watch=parts.watch,
+        obj=ctx.obj,
+        ident=parts.ident(),
+        finalizing=ctx.finalizing,
+        verbosity=verbosity_of(ctx.obj, default=parts.watch.ansible_verbosity, log=ctx.log),
+        max_artifacts=max_artifacts_of(ctx.obj, default=parts.watch.max_runner_artifacts, log=ctx.log),
+    )
+    ctx.log = ctx.log.bind(job=request.ident)
+    started = parts.clock.now()
+    ctx.log.debug("Starting a run", finalizing=ctx.finalizing, generation=ctx.generation)
+    try:
+        ctx.outcome = await parts.executor.run(request)
+    except ExecutionError as error:
+        text = f"Unable to run reconciliation: {error}"
+        ctx.outcome = Outcome(success=False, failures=(text,), started=started, finished=parts.clock.now())
+    return None
+
+
+async def release(ctx: Context, parts: Parts) -> Decision | None:
+    """Take our finalizer off after a finalizer run that succeeded and doesn't ask to be repeated."""
+    finalizers, outcome = _finalizers(ctx, parts), _outcome(ctx)
+    if finalizers is None or not ctx.finalizing or not outcome.success or outcome.requeue_after is not None:
+        return None
+    released = await finalizers.remove(ctx.obj)
+    if released is None:
+        return Forget()
+    ctx.obj = released
+    return None
+
+
+async def report(ctx: Context, parts: Parts) -> Decision | None:
+    """Write the outcome into the status; what cannot be written now is kept for `rewrite_pending_status`."""
+    if not parts.watch.manage_status:
+        return None
+    transition = done(_outcome(ctx), at=parts.clock.now(), generation=ctx.generation)
+    parts.pending.keep(ctx.request, uid=uid_of(ctx.obj), transition=transition)
+    return None if await _report(ctx, parts, transition=transition) is not None else Forget()
+
+
+async def schedule(ctx: Context, parts: Parts) -> Decision | None:
+    """Decide when the object's next turn is."""
+    outcome = _outcome(ctx)
+    finalizers = _finalizers(ctx, parts)
+    if ctx.finalizing and outcome.success and outcome.requeue_after is None:
+        return Forget()
+    if not ctx.finalizing and is_deleting(ctx.obj) and finalizers is not None and finalizers.on(ctx.obj):
+        return RequeueAfter(seconds=0.0, fresh=True)  # deleted while the run was going on: the finalizer's run is next
+    return after_run(outcome, period=ctx.period, generation=ctx.generation)
+
+
+async def report_error(ctx: Context, parts: Parts, *, message: str) -> None:
+    """Say in the status why nothing can run."""
+    if parts.watch.manage_status:
+        transition = error(message, at=parts.clock.now(), generation=ctx.generation)
+        await _report(ctx, parts, transition=transition)
+
+
+STEPS: tuple[Step, ...] = (
+    load,
+    select,
+    rewrite_pending_status,
+    check_period,
+    skip_terminated,
+    hold,
+    announce,
+    run,
+    release,
+    report,
+    schedule,
+)
+
+
+async def _report(ctx: Context, parts: Parts, *, transition: Transition) -> Object | None:
+    """Write *transition* and keep the newest object; None where the object is gone or another has its name."""
+    result = await parts.status.write(_resource(ctx), ctx.obj, compute=transition.apply)
+    parts.pending.drop(ctx.request)
+    if result.obj is None or result.state is WriteState.SUPERSEDED:
+        ctx.log.info("The object is gone or was created anew: its status is not written", state=result.state.value)
+        return None
+    ctx.obj = result.obj
+    return ctx.obj
+
+
+def _finalizers(ctx: Context, parts: Parts) -> Finalizers | None:
+    if parts.watch.finalizer is None:
+        return None
+    return Finalizers(client=parts.client, resource=_resource(ctx), name=parts.watch.finalizer.name)
+
+
+def _period_or_default(ctx: Context, parts: Parts) -> timedelta:
+    """Return the object's period, and that of its watch where the annotation is broken."""
+    try:
+        return parts.periods.of(ctx.obj)
+    except ValueError:
+        return parts.periods.of({})
+
+
+def _resource(ctx: Context) -> Resource:
+    if ctx.resource is None:
+        raise AssertionError("the step load comes first")
+    return ctx.resource
+
+
+def _outcome(ctx: Context) -> Outcome:
+    if ctx.outcome is None:
+        raise AssertionError("the step run comes first")
+    return ctx.outcome

@@ -1,0 +1,146 @@
+"""Frozen settings by topic, and the only place that reads the process environment.
+
+`cli` turns flags into these; `assembly` hands each part its topic. Durations are seconds unless a name says
+otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+
+def environment() -> Mapping[str, str]:
+    """Return a copy of the process environment; everything else gets it (or a value of it) passed in."""
+    return dict(os.environ)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubeSettings:
+    """How the API server is reached."""
+
+    kubeconfig: str = ""
+    """A `:`-separated list as in $KUBECONFIG; empty: in-cluster if there, else ~/.kube/config."""
+    request_timeout: float = 30.0
+    connect_timeout: float = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class InformerSettings:
+    """List and watch."""
+
+    page_size: int = 500
+    stall_timeout: float = 90.0
+    """Silence on a watch that means a dead peer; bookmarks come about once a minute."""
+    watch_timeout: float = 300.0
+    """The least that the server is asked to keep a watch open; up to twice that."""
+    backoff_base: float = 0.4
+    backoff_cap: float = 30.0
+    missing_cap: float = 5.0
+    """The longest wait between tries while a kind is missing or forbidden."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackoffSettings:
+    """Retries of a failing key."""
+
+    base: float = 1.0
+    factor: float = 2.0
+    cap: float = 1000.0
+    jitter: float = 0.1
+    """The share by which a delay is varied either way."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusSettings:
+    """Writing status."""
+
+    attempts: int = 10
+    """Tries of one write before the computed status goes back to the queue."""
+    total_time: float = 30.0
+    """Longest time that one write may take, all tries together."""
+    backoff: BackoffSettings = BackoffSettings(base=0.05, cap=2.0)
+    message_limit: int = 8192
+    """Bytes of a condition's message; the rest is cut with a mark."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionSettings:
+    """Running Ansible."""
+
+    ansible_python: str = ""
+    """The interpreter that has Ansible; empty: the operator's own."""
+    executor: str = "cold"
+    """`cold` (a new ansible-playbook process per run) or `warm` (forked from one that has Ansible loaded)."""
+    runner_dir: Path = Path("/tmp/ansible-operator/runner")  # noqa: S108 - the peer's path, part of the contract
+    ansible_args: str = ""
+    roles_path: str = ""
+    """Overwrites ANSIBLE_ROLES_PATH where not empty."""
+    collections_path: str = ""
+    """Overwrites ANSIBLE_COLLECTIONS_PATH where not empty."""
+    debug_logs: bool = False
+    """ANSIBLE_DEBUG_LOGS: print the whole output after each run."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """The environment that a run inherits."""
+    kill_grace: float = 5.0
+    """Seconds between SIGTERM and SIGKILL to a run's process group."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingSettings:
+    """Listening sockets; an empty string or `0` switches one off."""
+
+    health_probe_bind_address: str = ":6789"
+    metrics_bind_address: str = ":8443"
+    metrics_secure: bool = False
+    metrics_require_rbac: bool = False
+    enable_http2: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxySettings:
+    """The proxy between Ansible's modules and the API server."""
+
+    port: int = 8888
+    inject_owner_references: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaderElectionSettings:
+    """The Lease that only one instance of an operator holds."""
+
+    enabled: bool = False
+    id: str = ""
+    """Name of the Lease."""
+    namespace: str = ""
+    """Empty: the namespace that the pod runs in."""
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All of it."""
+
+    watches_file: Path = Path("./watches.yaml")
+    namespaces: tuple[str, ...] = ()
+    """WATCH_NAMESPACE; empty: all."""
+    reconcile_period: timedelta = timedelta(hours=10)
+    max_concurrent_reconciles: int = field(default_factory=lambda: os.cpu_count() or 1)
+    ansible_verbosity: int = 2
+    graceful_shutdown_timeout: float = 30.0
+    log_level: str = "info"
+    ansible_log_events: str = "tasks"
+    """`nothing`, `tasks` or `everything`."""
+    cluster_id: str = ""
+    kube: KubeSettings = KubeSettings()
+    informer: InformerSettings = InformerSettings()
+    backoff: BackoffSettings = BackoffSettings()
+    status: StatusSettings = StatusSettings()
+    execution: ExecutionSettings = ExecutionSettings()
+    serving: ServingSettings = ServingSettings()
+    proxy: ProxySettings = ProxySettings()
+    leader_election: LeaderElectionSettings = LeaderElectionSettings()

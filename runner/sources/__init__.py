@@ -1,0 +1,1 @@
+"""Stage 1: list and watch turn changes into keys."""

@@ -1,0 +1,115 @@
+"""The primary objects of one watch: informers and predicates in front of the work queue.
+
+First stage of the flow. What passes the predicates becomes a `Request` in the queue; step `load` of reconcile reads
+the object back from here with `get`, so no object is carried through the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Sequence
+from typing import Protocol
+
+from runner.kube.objects import Object, name_of, namespace_of
+from runner.sources.informer import Counters, Informer, State, Target, WatchContext
+from runner.sources.predicates import primary_predicate
+from runner.sources.store import Change
+from runner.watches.model import Watch
+from runner.workqueue.request import Request
+
+
+class Enqueue(Protocol):
+    """The queue's side of a source."""
+
+    def __call__(self, request: Request, *, fresh: bool) -> None:
+        """Take *request*; *fresh* ones go ahead of periodic re-runs."""
+        ...
+
+
+class PrimarySource:
+    """Feeds the queue of one watch: one informer a namespace, or a single one for all of them."""
+
+    def __init__(
+        self, *, watch: Watch, context: WatchContext, enqueue: Enqueue, namespaces: Sequence[str] = ()
+    ) -> None:
+        """Look at *namespaces* (empty: all); a cluster-scoped kind is looked at once, whatever they are."""
+        self.watch = watch
+        self._enqueue = enqueue
+        self._passes = primary_predicate(watch)
+        self._informers = {
+            namespace: Informer(
+                target=Target(gvk=watch.gvk, namespace=namespace), context=context, on_change=self._changed
+            )
+            for namespace in namespaces or ("",)
+        }
+        self._lead = next(iter(self._informers.values()))
+
+    async def run(self) -> None:
+        """Watch until `stop()` or cancellation."""
+        async with asyncio.TaskGroup() as group:
+            followers = [group.create_task(self._follow(informer)) for informer in self._others()]
+            await self._lead.run()
+            for follower in followers:
+                follower.cancel()
+
+    def stop(self) -> None:
+        """Let `run` return."""
+        for informer in self._informers.values():
+            informer.stop()
+
+    def refresh(self) -> None:
+        """Try again now where a try is being put off."""
+        for informer in self._informers.values():
+            informer.refresh()
+
+    async def wait_synced(self) -> None:
+        """Return when every object that existed at the start was judged."""
+        await self._lead.wait_synced()
+        for informer in self._active():
+            await informer.wait_synced()
+
+    @property
+    def synced(self) -> bool:
+        """Tell whether every informer had a complete store at least once."""
+        return all(informer.has_synced for informer in self._active())
+
+    def states(self) -> dict[str, State]:
+        """Return the state of each informer by its namespace (empty: all namespaces, or cluster scope)."""
+        return {self._label(informer): informer.state for informer in self._active()}
+
+    def counters(self) -> dict[str, Counters]:
+        """Return what each informer did, by its namespace."""
+        return {self._label(informer): informer.counters for informer in self._active()}
+
+    def get(self, request: Request) -> Object | None:
+        """Return a copy of the object that *request* names, as last seen; None where it is gone or not ours."""
+        for informer in self._active():
+            found = informer.store.get(namespace=request.namespace, name=request.name)
+            if found is not None:
+                return copy.deepcopy(found)
+        return None
+
+    async def _follow(self, informer: Informer) -> None:
+        """Run the informer of a further namespace, as soon as it is known that the kind has namespaces."""
+        if (await self._lead.discovered()).namespaced:
+            await informer.run()
+
+    def _others(self) -> list[Informer]:
+        return [informer for informer in self._informers.values() if informer is not self._lead]
+
+    def _active(self) -> list[Informer]:
+        """Return the informers that count: only the first one for a cluster-scoped kind."""
+        resource = self._lead.resource
+        if resource is not None and not resource.namespaced:
+            return [self._lead]
+        return list(self._informers.values())
+
+    def _label(self, informer: Informer) -> str:
+        resource = self._lead.resource
+        return informer.target.namespace if resource is None or resource.namespaced else ""
+
+    def _changed(self, change: Change) -> None:
+        if self._passes(change):
+            obj = change.obj
+            self._enqueue(Request(self.watch.gvk, namespace_of(obj), name_of(obj)), fresh=True)

@@ -1,0 +1,1 @@
+"""Stage 5: conditions, written through the status subresource."""

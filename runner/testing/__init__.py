@@ -1,0 +1,1 @@
+"""Shipped fakes and fault proxies for tests of operators."""

@@ -1,0 +1,70 @@
+"""A whole operator inside a test's event loop: real API server, real informers and queues, any executor.
+
+What a test wants to see of running Ansible it gets from `ColdExecutor`; where only the decisions matter it hands in
+`runner.testing.executor.ScriptedExecutor`, and a reconcile takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+from runner.assembly import Operator, Shared, build_operator
+from runner.clock import SystemClock
+from runner.execution.executor import Executor
+from runner.kube.client import KubeClient
+from runner.kube.discovery import Discovery
+from runner.logs import Logger, RecordingSink
+from runner.settings import BackoffSettings, KubeSettings, ServingSettings, Settings
+from runner.watches.model import Watch
+
+
+def settings_for(kubeconfig: Path, *, period: timedelta = timedelta(hours=10)) -> Settings:
+    """Return settings for a test: no listening port, short back-offs, the given cluster."""
+    return Settings(
+        kube=KubeSettings(kubeconfig=str(kubeconfig)),
+        serving=ServingSettings(health_probe_bind_address="0"),
+        backoff=BackoffSettings(base=0.05, cap=1.0),
+        reconcile_period=period,
+        graceful_shutdown_timeout=10.0,
+    )
+
+
+@contextlib.asynccontextmanager
+async def running_operator(
+    watches: Sequence[Watch],
+    *,
+    settings: Settings,
+    executor: Executor,
+    sink: RecordingSink | None = None,
+    adjust: Callable[[Shared], Shared] = lambda shared: shared,
+) -> AsyncIterator[Operator]:
+    """Run an operator for *watches* during the block; on leaving, it is drained, and its failure is raised.
+
+    Args:
+        watches: what to watch.
+        settings: of the operator; its cluster is `settings.kube`.
+        executor: runs the roles.
+        sink: keeps the log records.
+        adjust: changes the collaborators before the operator is built, for example the clock.
+    """
+    logger = Logger(sink=sink or RecordingSink(), level="debug")
+    async with KubeClient(settings=settings.kube) as client:
+        shared = Shared(
+            settings=settings,
+            client=client,
+            discovery=Discovery(client=client),
+            executor=executor,
+            clock=SystemClock(),
+            logger=logger,
+        )
+        operator = build_operator(watches, shared=adjust(shared))
+        task = asyncio.create_task(operator.run(), name="operator")
+        try:
+            yield operator
+        finally:
+            operator.stop()
+            await task

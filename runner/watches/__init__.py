@@ -1,0 +1,1 @@
+"""watches.yaml as frozen values."""

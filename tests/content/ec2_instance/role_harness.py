@@ -1,0 +1,195 @@
+"""Runs the role `ec2_instance` as the runtime does, one run at a time, against the plane's API server and EC2.
+
+The variables are those of the runtime's own `parameters_for`; the play is run by `ansible-playbook`, so that a test
+sees exactly what one run did: its recap, its output, the object and the calls that reached AWS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from runner.execution.parameters import parameters_for
+from runner.kube.client import KubeClient
+from runner.kube.discovery import Resource
+from runner.kube.objects import GVK, Object
+from runner.localdev.ec2.control import Ec2Control
+from runner.localdev.ec2.records import CallRecord, InstanceRecord
+from runner.settings import environment
+from runner.testing.executor import run_request
+from runner.watches.model import Content, Finalizer, Watch
+
+ROOT = Path(__file__).resolve().parents[3]
+EC2_INSTANCES = Resource(gvk=GVK("aws.ansible-operator.io", "v1alpha1", "EC2Instance"), plural="ec2instances")
+EVENTS = Resource(gvk=GVK("", "v1", "Event"), plural="events")
+FINALIZER = "aws.ansible-operator.io/ec2instance"
+IMAGE = "ami-0c0ffee0000000001"
+SECRET_KEY = "CANARYsecretkey"
+UID_TAG = "ansible-operator.io/uid"
+_RECAP = re.compile(r"^localhost\s*: ok=(\d+)\s+changed=(\d+).*failed=(\d+)", re.MULTILINE)
+_WATCH = Watch(
+    gvk=EC2_INSTANCES.gvk,
+    content=Content(role=ROOT / "roles" / "ec2_instance"),
+    mark_unsafe=True,
+    finalizer=Finalizer(name=FINALIZER, vars={"ec2_instance_finalizing": True}),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What one run of the role did."""
+
+    ok: bool
+    changed: int
+    output: str
+    calls: Sequence[CallRecord]
+    obj: Object
+    """The object after the run."""
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """Return the object's status."""
+        status: Mapping[str, Any] = self.obj.get("status") or {}
+        return status
+
+    @property
+    def ready(self) -> Mapping[str, Any]:
+        """Return the `Ready` condition, empty where there is none."""
+        found = [item for item in self.status.get("conditions") or [] if item["type"] == "Ready"]
+        return found[0] if found else {}
+
+    @property
+    def writes(self) -> list[str]:
+        """Return the actions that changed something in AWS, or tried to."""
+        return [call.action for call in self.calls if call.write]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """One namespace with objects, and the emulator behind them."""
+
+    kube: KubeClient
+    kubeconfig: Path
+    namespace: str
+    aws: Ec2Control
+    endpoint: str
+    folder: Path
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """On top of the process's environment."""
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """On top of the runtime's variables."""
+
+    def with_variables(self, **variables: Any) -> Bench:
+        """Return a bench whose runs have these variables too."""
+        return replace(self, variables={**self.variables, **variables})
+
+    async def create(self, *, name: str = "web", **spec: Any) -> Object:
+        """Create an EC2Instance object."""
+        body = {
+            "apiVersion": EC2_INSTANCES.gvk.api_version,
+            "kind": EC2_INSTANCES.gvk.kind,
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {"region": "us-east-1", "imageId": IMAGE, "instanceType": "t3.micro", **spec},
+        }
+        return await self.kube.create(EC2_INSTANCES, body=body, namespace=self.namespace)
+
+    async def get(self, name: str = "web") -> Object:
+        """Read the object."""
+        return await self.kube.get(EC2_INSTANCES, namespace=self.namespace, name=name)
+
+    async def patch(self, name: str = "web", **spec: Any) -> None:
+        """Change the object's spec."""
+        await self.kube.patch(EC2_INSTANCES, namespace=self.namespace, name=name, body={"spec": spec})
+
+    async def patch_status(self, name: str = "web", **status: Any) -> None:
+        """Change the object's status."""
+        await self.kube.patch(
+            EC2_INSTANCES, namespace=self.namespace, name=name, body={"status": status}, subresource="status"
+        )
+
+    async def release_all(self) -> None:
+        """Take every finalizer off, so that the namespace can go."""
+        for obj in await self.kube.list(EC2_INSTANCES, namespace=self.namespace):
+            name = obj["metadata"]["name"]
+            body = {"metadata": {"finalizers": None}}
+            await self.kube.patch(EC2_INSTANCES, namespace=self.namespace, name=name, body=body)
+
+    async def events(self) -> list[str]:
+        """Return the reasons of the Events on objects of this namespace."""
+        return [str(event.get("reason")) for event in await self.kube.list(EVENTS, namespace=self.namespace)]
+
+    def mine(self, obj: Object, *states: str) -> list[InstanceRecord]:
+        """Return the instances with the object's UID tag, by default the live ones."""
+        wanted = states or ("pending", "running", "stopping", "stopped")
+        uid = obj["metadata"]["uid"]
+        return [one for one in self.aws.instances() if one.tags.get(UID_TAG) == uid and one.state in wanted]
+
+    async def run(self, *, name: str = "web", finalizing: bool = False, obj: Object | None = None) -> Run:
+        """Run the role once for the object as it is now, or for *obj* as somebody saw it before."""
+        seen = obj or await self.get(name)
+        variables = parameters_for(run_request(watch=_WATCH, obj=seen, finalizing=finalizing)).variables
+        before = self.aws.last_call()
+        code, output = await self._play({**variables, **self.variables})
+        recap = _RECAP.search(output)
+        return Run(
+            ok=code == 0,
+            changed=int(recap.group(2)) if recap else -1,
+            output=output,
+            calls=self.aws.calls(since=before),
+            obj=await self.get(name),
+        )
+
+    async def settle(self, *, name: str = "web", limit: int = 15) -> Run:
+        """Run until the object is Ready; *limit* runs only mean 'hung'."""
+        for _ in range(limit):
+            run = await self.run(name=name)
+            if run.ok and run.ready.get("status") == "True":
+                return run
+        raise AssertionError(f"not Ready after {limit} runs: {run.ready}\n{run.output[-3000:]}")
+
+    async def _play(self, variables: Mapping[str, Any]) -> tuple[int, str]:
+        (self.folder / "extravars.json").write_text(json.dumps(variables))
+        play = [{"hosts": "localhost", "gather_facts": False, "roles": [str(ROOT / "roles" / "ec2_instance")]}]
+        (self.folder / "play.json").write_text(json.dumps(play))
+        process = await asyncio.create_subprocess_exec(
+            str(Path(sys.executable).parent / "ansible-playbook"),
+            *(
+                "-vv",
+                "-c",
+                "local",
+                "-i",
+                "localhost,",
+                "-e",
+                f"@{self.folder}/extravars.json",
+                f"{self.folder}/play.json",
+            ),
+            env=self._environment(),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        raw, _ = await process.communicate()
+        return process.returncode or 0, raw.decode(errors="replace")
+
+    def _environment(self) -> dict[str, str]:
+        collections = ROOT / "runner" / "collections"
+        inherited = {key: value for key, value in environment().items() if not key.startswith("AWS_")}
+        return {
+            "ANSIBLE_COLLECTIONS_PATH": str(collections),
+            **inherited,
+            "K8S_AUTH_KUBECONFIG": str(self.kubeconfig),
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": "CANARYaccesskey",
+            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+            "ANSIBLE_LOCALHOST_WARNING": "False",
+            "ANSIBLE_NOCOLOR": "True",
+            "ANSIBLE_PIPELINING": "True",
+            "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"),
+            **self.environ,
+        }

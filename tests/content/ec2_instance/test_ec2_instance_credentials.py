@@ -1,0 +1,61 @@
+"""Where credentials come from, and where they never appear."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from runner.testing.cluster import SECRETS
+from tests.content.ec2_instance.role_harness import SECRET_KEY, Bench
+
+
+async def make_secret(bench: Bench, name: str, **data: str) -> None:
+    """Create a secret."""
+    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": bench.namespace}}
+    await bench.kube.create(SECRETS, body={**body, "data": encoded}, namespace=bench.namespace)
+
+
+async def test_missing_secret_is_named(bench: Bench) -> None:
+    """A credentials secret that isn't there, or that lacks a key, is named in the condition, and AWS isn't asked."""
+    await bench.create(credentialsSecretRef={"name": "aws"})
+    missing = await bench.run()
+    assert (missing.ok, missing.ready["reason"], list(missing.calls)) == (False, "CredentialsSecretNotFound", [])
+    assert f"no secret aws in namespace {bench.namespace}" in missing.ready["message"]
+    await make_secret(bench, "aws", AWS_ACCESS_KEY_ID="only")
+    incomplete = await bench.run()
+    assert incomplete.ready["reason"] == "CredentialsSecretInvalid"
+
+
+async def test_credentials_never_show(bench: Bench) -> None:
+    """No credential, and no user data of a secret, shows in output, status or Events (S1)."""
+    canaries = {"AWS_ACCESS_KEY_ID": "CANARY1", "AWS_SECRET_ACCESS_KEY": "CANARY2", "AWS_SESSION_TOKEN": "CANARY3"}
+    await make_secret(bench, "aws", **canaries)
+    await make_secret(bench, "boot", userData="CANARY4")
+    obj = await bench.create(credentialsSecretRef={"name": "aws"}, userDataSecretRef={"name": "boot"})
+    run = await bench.run()
+    assert run.ok, run.output[-3000:]
+    (machine,) = bench.mine(obj)
+    assert bench.aws.user_data(machine.id) == "CANARY4"
+    own = await bench.create(name="own")
+    plain = await bench.run(name="own")
+    assert len(bench.mine(own)) == 1
+    sinks = run.output + plain.output + json.dumps([run.obj, plain.obj]) + json.dumps(await bench.events())
+    for canary in (*canaries.values(), "CANARY4", SECRET_KEY, "CANARYaccesskey"):
+        assert canary not in sinks
+
+
+async def test_missing_user_data_is_named(bench: Bench) -> None:
+    """A secret without the key of the user data is named, and nothing is launched."""
+    await make_secret(bench, "boot", other="x")
+    obj = await bench.create(userDataSecretRef={"name": "boot"})
+    run = await bench.run()
+    assert (run.ok, run.ready["reason"], run.writes) == (False, "UserDataNotFound", [])
+    assert bench.mine(obj) == []
+
+
+async def test_region_is_never_guessed(bench: Bench) -> None:
+    """Without a region anywhere the object says what to set."""
+    await bench.create(region=None)
+    run = await bench.run()
+    assert (run.ok, run.ready["reason"], list(run.calls)) == (False, "RegionMissing", [])

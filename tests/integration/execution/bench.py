@@ -1,0 +1,89 @@
+"""Real runs of Ansible for tests: content written into a temporary folder, one executor, everything that it says."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from runner.execution.cold import ColdExecutor
+from runner.execution.executor import Outcome, RunRequest
+from runner.execution.kubeconfigs import RunKubeconfig
+from runner.kube.objects import GVK
+from runner.logs import Logger, RecordingSink
+from runner.settings import ExecutionSettings, KubeSettings, environment
+from runner.testing.executor import run_request
+from runner.watches.model import Content, Watch
+
+PROBE = GVK("bugs.example.com", "v1", "Probe")
+_idents = itertools.count(1)
+
+
+class Bench:
+    """A folder with content, and an executor that runs it."""
+
+    def __init__(self, root: Path, *, environ: Mapping[str, str] | None = None) -> None:
+        """Work in *root*; runs get the test's environment plus *environ*."""
+        self.root = root
+        self.sink = RecordingSink()
+        self.events: list[Mapping[str, Any]] = []
+        self.scratch = root / "scratch"
+        self.scratch.mkdir()
+        kubeconfig = root / "operator.kubeconfig"
+        kubeconfig.write_text("{apiVersion: v1, kind: Config, clusters: [], users: [], contexts: []}")
+        inherited = {key: value for key, value in environment().items() if not key.startswith(("ANSIBLE_", "VIRTUAL_"))}
+        self.settings = ExecutionSettings(
+            runner_dir=root / "runner", environ={**inherited, **(environ or {})}, kill_grace=2.0
+        )
+        self.kube = KubeSettings(kubeconfig=str(kubeconfig))
+
+    def executor(self, **changes: Any) -> ColdExecutor:
+        """Return an executor, its execution settings changed by *changes*."""
+        settings = replace(self.settings, **changes)
+        return ColdExecutor(
+            settings=settings,
+            kubeconfigs=RunKubeconfig(settings=self.kube, environ={}),
+            logger=Logger(sink=self.sink),
+            observers=[lambda _, event: self.events.append(event)],
+        )
+
+    def playbook(self, text: str, *, name: str = "playbook.yml") -> Content:
+        """Write a playbook."""
+        path = self.root / name
+        path.write_text(text)
+        return Content(playbook=path)
+
+    def tasks(self, text: str, *, name: str = "playbook.yml") -> Content:
+        """Write a playbook of these tasks on localhost."""
+        play = {"hosts": "localhost", "gather_facts": False, "tasks": yaml.safe_load(text)}
+        return self.playbook(yaml.safe_dump([play]), name=name)
+
+    def role(self, text: str, *, name: str = "probe") -> Content:
+        """Write a role with these tasks."""
+        path = self.root / "roles" / name
+        (path / "tasks").mkdir(parents=True, exist_ok=True)
+        (path / "tasks/main.yml").write_text(text)
+        return Content(role=path)
+
+    def request(self, content: Content, *, spec: Mapping[str, Any] | None = None, **watch: Any) -> RunRequest:
+        """Return a request to run *content* for a Probe; *watch* are further fields of the watch."""
+        request = run_request(watch=Watch(gvk=PROBE, content=content, **watch), spec=spec, ident=str(next(_idents)))
+        return replace(request, obj={**request.obj, "status": {"note": "{{ 1 + 1 }}"}})
+
+    async def run(self, request: RunRequest) -> Outcome:
+        """Run *request*, with every temporary file of it below `scratch`."""
+        previous, tempfile.tempdir = tempfile.tempdir, str(self.scratch)
+        try:
+            return await self.executor().run(request)
+        finally:
+            tempfile.tempdir = previous
+
+    def written(self, name: str) -> Any:
+        """Return the JSON that a task wrote to `out/name`."""
+        return json.loads((self.root / "out" / name).read_text())

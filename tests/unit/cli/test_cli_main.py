@@ -1,0 +1,225 @@
+"""The group of commands: version, help, completion, and commands that are imported when used."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from runner import __version__
+from runner.cli.commands import LazyCommand, RootGroup
+from runner.cli.main import cli
+
+
+def invoke(*arguments: str) -> Result:
+    """Run the command line in this process."""
+    return CliRunner().invoke(cli, list(arguments), prog_name="ansible-operator")
+
+
+def run_module(*arguments: str, cwd: Path, code: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own, with nothing in its environment."""
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path.cwd())}
+    start = ["-c", code] if code else ["-m", "runner"]
+    return subprocess.run(
+        [sys.executable, *start, *arguments], cwd=cwd, env=environ, capture_output=True, text=True, check=False
+    )
+
+
+def test_version_prints_the_peers_line() -> None:
+    """Names, order and quoting are the peer's; Python's version stands in the place of Go's."""
+    result = invoke("version")
+
+    assert result.exit_code == 0
+    pattern = (
+        r'ansible-operator version: "(.*)", commit: "[^"]+", kubernetes version: "v1\.\d+", '
+        r'python version: "3\.[0-9.]+", GOOS: "\w+", GOARCH: "\w+"\n'
+    )
+    found = re.fullmatch(pattern, result.stdout)
+    assert found is not None
+    assert found[1] == __version__
+
+
+def test_without_a_command_the_help_is_printed() -> None:
+    """As cobra does, with exit code 0."""
+    result = invoke()
+
+    assert result.exit_code == 0
+    commands = re.findall(r"^  (\w+) {2,}", result.stdout.partition("Commands:")[2], flags=re.MULTILINE)
+    assert commands == ["completion", "demo", "dev", "help", "run", "version"]
+
+
+def test_an_unknown_command_ends_with_1() -> None:
+    """The sentence names it."""
+    result = invoke("start")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: No such command 'start'.")
+
+
+@pytest.mark.parametrize("arguments", [["help", "run"], ["run", "--help"], ["run", "-h"]])
+def test_help_of_a_command_lists_its_flags_without_the_deprecated(arguments: list[str]) -> None:
+    """Three spellings, one text."""
+    result = invoke(*arguments)
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Usage: ansible-operator run [OPTIONS]")
+    assert "--watches-file" in result.stdout
+    assert "--metrics-addr" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["help", "start"], "Error: No such command 'start'."),
+        (["help", "run", "now"], "Error: ansible-operator run has no commands"),
+    ],
+)
+def test_help_of_an_unknown_command_ends_with_1(arguments: list[str], sentence: str) -> None:
+    """The sentence names it."""
+    result = invoke(*arguments)
+
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[0] == sentence
+
+
+@pytest.mark.parametrize(
+    ("shell", "mark"),
+    [("bash", "complete -o nosort"), ("zsh", "#compdef ansible-operator"), ("fish", "complete --no-files")],
+)
+def test_completion_prints_a_script_for_the_shell(shell: str, mark: str) -> None:
+    """The three shells that click knows."""
+    result = invoke("completion", shell)
+
+    assert result.exit_code == 0
+    assert mark in result.stdout
+    assert "_ANSIBLE_OPERATOR_COMPLETE" in result.stdout
+
+
+def test_another_shell_is_refused() -> None:
+    """The sentence lists those that work."""
+    result = invoke("completion", "tcsh")
+
+    assert result.exit_code == 1
+    assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in result.stderr
+
+
+def test_the_module_is_the_command(tmp_path: Path) -> None:
+    """`python -m runner version` in a fresh process, from any folder."""
+    result = run_module("version", cwd=tmp_path)
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith(f'ansible-operator version: "{__version__}"')
+
+
+def test_run_tells_a_missing_watches_file_in_one_record(tmp_path: Path) -> None:
+    """The real command, up to the first thing that it reads: version, namespaces, error, exit code 1."""
+    result = run_module("run", "ignored", cwd=tmp_path)
+
+    records = [json.loads(line) for line in result.stderr.splitlines()]
+    assert (result.returncode, result.stdout) == (1, "")
+    assert [record["msg"] for record in records] == ["Version", "Watching all namespaces", "Failed to get config file"]
+    assert f"({tmp_path}/watches.yaml)" in records[-1]["error"]
+
+
+def test_run_tells_a_wrong_watches_file_with_its_line(tmp_path: Path) -> None:
+    """Flags reach the loader: another file is read."""
+    (tmp_path / "mine.yaml").write_text("- version: v1\n  kind: Web\n  role: gone\n")
+    result = run_module("run", "--watches-file", "mine.yaml", cwd=tmp_path)
+
+    record = json.loads(result.stderr.splitlines()[-1])
+    assert (result.returncode, record["level"], record["msg"]) == (1, "error", "Failed to load watches.")
+    assert record["error"].startswith("mine.yaml, line 3, entry 1 (/v1, Kind=Web), field role: role: gone was not")
+
+
+def test_version_and_help_load_neither_the_operator_nor_the_developers_tools(tmp_path: Path) -> None:
+    """They stay quick, and work where an extra is missing."""
+    code = (
+        "import sys; from runner.cli.main import cli\n"
+        "for argument in ('version', '--help'):\n"
+        "    try: cli.main([argument], prog_name='ansible-operator')\n"
+        "    except SystemExit: pass\n"
+        "loaded = {'runner.assembly', 'runner.localdev', 'cryptography', 'kubernetes', 'aiohttp'} & set(sys.modules)\n"
+        "sys.exit(f'loaded: {loaded}' if loaded else 0)"
+    )
+    result = run_module(cwd=tmp_path, code=code)
+
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def lazy(target: str, *, folder: Path, monkeypatch: pytest.MonkeyPatch) -> RootGroup:
+    """Return a group with one lazy command, whose module is looked for in *folder* too."""
+    monkeypatch.syspath_prepend(folder)
+    group = RootGroup("tool")
+    group.add_command(LazyCommand("dev", target=target, short_help="Short", extra="localdev"))
+    return group
+
+
+def test_a_lazy_command_is_the_real_one_once_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its arguments, nested commands and help are the real command's."""
+    (tmp_path / "lazy_real.py").write_text(
+        "import click\n@click.group()\ndef real(): pass\n"
+        "@real.command()\n@click.option('--n')\ndef go(n): click.echo(f'went {n}')\n"
+    )
+    group = lazy("lazy_real:real", folder=tmp_path, monkeypatch=monkeypatch)
+
+    assert CliRunner().invoke(group, ["dev", "go", "--n=3"]).stdout == "went 3\n"
+    assert "go" in CliRunner().invoke(group, ["dev", "--help"]).stdout
+
+
+def test_a_missing_package_is_named_with_the_line_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No traceback, and the other commands work."""
+    (tmp_path / "lazy_poor.py").write_text("import no_such_package.inner\n")
+    group = lazy("lazy_poor:dev", folder=tmp_path, monkeypatch=monkeypatch)
+
+    result = CliRunner().invoke(group, ["dev", "up", "--whatever"])
+
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "Error: dev needs the Python package no_such_package, which is not installed; "
+        "install it with: pip install 'ansible-operator-runner[localdev]'\n"
+    )
+    assert CliRunner().invoke(group, ["--help"]).exit_code == 0
+
+
+def test_a_command_that_was_not_installed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module itself is missing."""
+    group = lazy("lazy_absent.inner:dev", folder=tmp_path, monkeypatch=monkeypatch)
+
+    result = CliRunner().invoke(group, ["dev"])
+
+    assert (result.exit_code, result.stderr) == (1, "Error: dev is not part of this installation\n")
+
+
+def test_an_interrupted_command_ends_with_1() -> None:
+    """Ctrl-C is no traceback."""
+    group = RootGroup("tool")
+
+    @group.command()
+    def wait() -> None:
+        raise KeyboardInterrupt
+
+    result = CliRunner().invoke(group, ["wait"])
+
+    assert result.exit_code == 1
+    assert result.stderr.strip() == "Interrupted."
+
+
+def test_a_commands_own_exit_code_is_kept() -> None:
+    """An integer that a command returns, or an exit that it asks for."""
+    group = RootGroup("tool")
+    group.add_command(click.Command("three", callback=lambda: 3))
+    group.add_command(click.Command("four", callback=lambda: click.get_current_context().exit(4)))
+    group.add_command(click.Command("text", callback=lambda: "done"))
+
+    codes = [CliRunner().invoke(group, [name]).exit_code for name in ("three", "four", "text")]
+
+    assert codes == [3, 4, 0]

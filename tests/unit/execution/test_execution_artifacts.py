@@ -1,0 +1,142 @@
+"""What stays on disk of a run: no environment, no secret, the newest runs, and the useful end of the output."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from runner.execution.artifacts import TAIL_LIMIT, Artifacts, useful_tail
+from runner.execution.scrub import MASK, Scrubber
+from runner.testing.waiting import eventually
+
+SECRETS = {"AWS_SECRET_ACCESS_KEY": 'canary"with\\quotes', "API_TOKEN": "other-canary", "HOME": "/home/ordinary"}
+
+
+def _artifacts(root: Path, ident: str) -> Artifacts:
+    artifacts = Artifacts(root=root, ident=ident, scrubber=Scrubber(SECRETS))
+    artifacts.create()
+    return artifacts
+
+
+def _finished_run(root: Path, *, ident: int, keep: int) -> None:
+    artifacts = _artifacts(root, str(ident))
+    os.utime(artifacts.path, (ident, ident))
+    artifacts.finish(keep=keep)
+    os.utime(artifacts.path, (ident, ident))
+
+
+@pytest.mark.parametrize(("keep", "left"), [(1, {"5"}), (2, {"4", "5"}), (3, {"3", "4", "5"}), (0, {*"12345"})])
+def test_the_newest_runs_are_kept(tmp_path: Path, keep: int, left: set[str]) -> None:
+    """N keeps N runs besides `latest`, 1 and 2 too, on which the peer crashes; 0 keeps all."""
+    for ident in range(1, 6):
+        _finished_run(tmp_path, ident=ident, keep=keep)
+    assert {path.name for path in tmp_path.iterdir()} == left | {"latest"}
+    assert (tmp_path / "latest").readlink() == tmp_path / "5"
+
+
+async def test_the_command_is_kept_without_the_environment(tmp_path: Path) -> None:
+    """What is written to `command` while a run goes never reaches the disk with its environment (field case S2)."""
+    artifacts = _artifacts(tmp_path, "1")
+    path = artifacts.path / "command"
+    async with artifacts.command_without_environment():
+        assert path.is_fifo()
+        written = json.dumps({"command": ["ansible-playbook"], "cwd": "/x", "env": {"BIG": "canary" * 20_000}})
+        await asyncio.to_thread(path.write_text, written)
+        await eventually(lambda: not path.is_fifo())
+    assert json.loads(path.read_text()) == {"command": ["ansible-playbook"], "cwd": "/x"}
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_command_that_nobody_wrote_leaves_no_pipe(tmp_path: Path) -> None:
+    """A run that breaks off early leaves nothing on which a reader would hang."""
+    artifacts = _artifacts(tmp_path, "1")
+    async with artifacts.command_without_environment():
+        pass
+    assert not (artifacts.path / "command").exists()
+
+
+def test_a_command_file_with_an_environment_is_scrubbed_in_the_end(tmp_path: Path) -> None:
+    """Should the file be written past the pipe, the environment goes when the run ends; broken content goes whole."""
+    for ident, content in (
+        ("1", json.dumps({"command": [], "cwd": "", "env": {"X": "canary"}})),
+        ("2", '{"env": "can'),
+    ):
+        artifacts = _artifacts(tmp_path, ident)
+        (artifacts.path / "command").write_text(content)
+        artifacts.finish(keep=0)
+        assert "can" not in (artifacts.path / "command").read_text()
+
+
+def test_events_come_once_in_order_and_scrubbed(tmp_path: Path) -> None:
+    """Complete files are read in the order of their counters; secrets are masked on disk and in what is given."""
+    artifacts = _artifacts(tmp_path, "1")
+    folder = artifacts.path / "job_events"
+    folder.mkdir()
+    assert artifacts.new_events() == []
+    for counter in (10, 9):
+        text = json.dumps({"counter": counter, "stdout": f"x{SECRETS['AWS_SECRET_ACCESS_KEY']}x"})
+        (folder / f"{counter}-abc.json").write_text(text)
+    (folder / "abc-partial.json").write_text("{")
+    (folder / "11-abc.json.tmp").write_text("{")
+    assert [event["counter"] for event in artifacts.new_events()] == [9, 10]
+    assert artifacts.new_events() == []
+    (folder / "11-abc.json").write_text(
+        json.dumps({"counter": 11, "res": {"ansible_facts": {"ansible_env": {"A": 1}}}})
+    )
+    assert artifacts.new_events() == [{"counter": 11, "res": {"ansible_facts": {}}}]
+    assert f"x{MASK}x" in (folder / "9-abc.json").read_text()
+
+
+def test_a_finished_run_holds_neither_secrets_nor_fragments(tmp_path: Path) -> None:
+    """Output is masked, events that were not read yet too, and half-written events and cached facts go."""
+    artifacts = _artifacts(tmp_path, "1")
+    for name in ("job_events", "fact_cache"):
+        (artifacts.path / name).mkdir()
+    (artifacts.path / "stdout").write_text("it says other-canary")
+    (artifacts.path / "job_events/1-a.json").write_text('{"counter": 1, "stdout": "other-canary"}')
+    (artifacts.path / "job_events/b-partial.json").write_text("{")
+    (artifacts.path / "fact_cache/s1_localhost").write_text("{}")
+    artifacts.finish(keep=0)
+    files = {path.name: path.read_text() for path in artifacts.path.rglob("*") if path.is_file()}
+    assert files.keys() == {"stdout", "1-a.json"}
+    assert not [text for text in files.values() if "canary" in text]
+
+
+@pytest.mark.parametrize(
+    ("content", "of_runner", "expected"),
+    [("0", 0, 0), ("4", 4, 4), ("None", 0, None), (None, 1, 1), (None, -9, None), (None, None, None)],
+)
+def test_the_exit_code_is_ansibles(
+    tmp_path: Path, content: str | None, of_runner: int | None, expected: int | None
+) -> None:
+    """ansible-runner's own code counts only where it wrote none: it exits with 0 after a signal ended its child."""
+    artifacts = _artifacts(tmp_path, "1")
+    if content is not None:
+        (artifacts.path / "rc").write_text(content)
+    assert artifacts.rc(of_runner=of_runner) == expected
+
+
+def test_the_useful_end_starts_at_the_first_error() -> None:
+    """Colours go, and so does what Ansible printed before it noticed."""
+    output = "ansible-playbook [core 2.19]\r\n\x1b[0;31m[ERROR]: no such module\x1b[0m\r\nOrigin: /x:3\r\n"
+    assert useful_tail(output) == "[ERROR]: no such module\nOrigin: /x:3"
+
+
+def test_the_useful_end_of_output_without_an_error_is_its_end() -> None:
+    """At most 4 KiB, cut between characters."""
+    tail = useful_tail("ä" * 10_000 + "the end")
+    assert tail.endswith("the end")
+    assert len(tail.encode()) <= TAIL_LIMIT
+
+
+def test_secrets_are_those_whose_variables_say_so() -> None:
+    """Values of secret-looking variables are masked as they are and inside JSON; paths, short and other values stay."""
+    scrubber = Scrubber({**SECRETS, "PASSWORD": "abc", "TOKEN_FILE": "/var/run/token"})
+    assert scrubber.text('canary"with\\quotes') == MASK
+    assert scrubber.document(json.dumps({"m": 'a canary"with\\quotes b'})) == json.dumps({"m": f"a {MASK} b"})
+    assert Scrubber({"PASSWORD": "localhost"}).text("localhost") == "localhost"
+    assert scrubber.text("abc /var/run/token /home/ordinary") == "abc /var/run/token /home/ordinary"

@@ -1,0 +1,155 @@
+"""Variables of a run: precedence, collisions, marks against templates, and what a spec may not set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runner.errors import ExecutionError
+from runner.execution.parameters import Parameters, object_variable, parameters_for
+from runner.kube.objects import GVK, Object
+from runner.testing.executor import run_request
+from runner.watches.model import Content, Finalizer, Watch
+
+PROBE = GVK("operator-with-dash.example.com", "v1", "Example")
+KEY = "_operator_with_dash_example_com_example"
+
+
+def _parameters(spec: Any, *, finalizing: bool = False, status: Any = None, **watch: Any) -> Parameters:
+    obj: Object = {
+        "apiVersion": PROBE.api_version,
+        "kind": PROBE.kind,
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": spec,
+        "status": status or {},
+    }
+    chosen = Watch(gvk=PROBE, content=Content(), **watch)
+    return parameters_for(run_request(watch=chosen, obj=obj, finalizing=finalizing))
+
+
+@pytest.mark.parametrize(
+    ("gvk", "expected"),
+    [
+        (PROBE, KEY),
+        (GVK("", "v1", "Secret"), "__secret"),
+        (GVK("App.example.com", "v1", "MemCached"), "_App_example_com_memcached"),
+    ],
+)
+def test_the_objects_variable_is_named_after_group_and_kind(gvk: GVK, expected: str) -> None:
+    """Dots and dashes become underscores, and only the kind is lower-cased."""
+    assert object_variable(gvk) == expected
+
+
+def test_keys_are_converted_at_every_depth_and_values_never() -> None:
+    """Keys in nested maps and in lists are converted; strings that look like keys are not (field case P2)."""
+    variables = _parameters({"fooBar": [{"innerKey": "someValue"}], "size": 3}).variables
+    assert variables["foo_bar"] == [{"inner_key": "someValue"}]
+    assert variables["size"] == 3
+    assert variables[f"{KEY}_spec"] == {"fooBar": [{"innerKey": "someValue"}], "size": 3}
+
+
+def test_without_conversion_names_stay() -> None:
+    """With snakeCaseParameters off, top-level names arrive as they are."""
+    variables = _parameters({"fooBar": 1}, snake_case_parameters=False).variables
+    assert variables["fooBar"] == 1
+    assert "foo_bar" not in variables
+
+
+def test_of_colliding_keys_the_equal_one_wins() -> None:
+    """Three keys with one name: the one that is that name wins, and a note says so (field case P2)."""
+    parameters = _parameters({"fooBar": 1, "foo-bar": 3, "foo_bar": 2})
+    assert parameters.variables["foo_bar"] == 2
+    assert parameters.notes == ("spec: foo-bar, fooBar, foo_bar are all called foo_bar in snake case; foo_bar is used",)
+
+
+def test_of_colliding_keys_without_an_equal_one_the_first_in_order_wins() -> None:
+    """The winner doesn't depend on the order in the object; nested collisions are told by their path."""
+    one = _parameters({"deep": {"foo-bar": "dash", "fooBar": "camel"}})
+    other = _parameters({"deep": {"fooBar": "camel", "foo-bar": "dash"}})
+    assert one.variables["deep"] == other.variables["deep"] == {"foo_bar": "dash"}
+    assert one.notes[0].startswith("spec.deep: ")
+
+
+@pytest.mark.parametrize("spec", [None, "text", [1]])
+def test_a_spec_that_is_no_map_counts_as_empty(spec: Any) -> None:
+    """An absent or odd spec gives no variables, and `spec: {}` in the whole object."""
+    variables = _parameters(spec).variables
+    assert variables[f"{KEY}_spec"] == {}
+    assert variables[KEY]["spec"] == {}
+
+
+def test_later_sources_win() -> None:
+    """Spec < meta < whole object < watch vars < finalizer vars, the last in a finalizing run only (field case P5)."""
+    finalizer = Finalizer(name="example.com/f", vars={"state": "absent"})
+    spec = {"ansibleOperatorMeta": {"name": "evil"}, "state": "from spec", KEY: "evil", f"{KEY}_spec": "evil"}
+    normal = _parameters(spec, vars={"state": "present"}, finalizer=finalizer).variables
+    final = _parameters(spec, vars={"state": "present"}, finalizer=finalizer, finalizing=True).variables
+    assert normal["ansible_operator_meta"] == {"name": "web", "namespace": "default"}
+    assert normal[KEY]["spec"]["state"] == "from spec"
+    assert normal[f"{KEY}_spec"] == spec
+    assert (normal["state"], final["state"]) == ("present", "absent")
+
+
+def test_marks_reach_every_string_of_the_object_and_none_of_the_author() -> None:
+    """With markUnsafe, strings at any depth are wrapped; keys, numbers, booleans, null and watch vars are not."""
+    spec = {"s": "{{ x }}", "list": ["a", 1, {"k": "b"}], "n": 3, "t": True, "z": None}
+    variables = _parameters(spec, mark_unsafe=True, vars={"mine": "{{ s }}"}).variables
+    wrapped = {"__ansible_unsafe": "{{ x }}"}
+    assert variables["s"] == wrapped
+    assert variables["list"] == [{"__ansible_unsafe": "a"}, 1, {"k": {"__ansible_unsafe": "b"}}]
+    assert (variables["n"], variables["t"], variables["z"]) == (3, True, None)
+    assert variables[f"{KEY}_spec"]["s"] == variables[KEY]["spec"]["s"] == wrapped
+    assert variables["mine"] == "{{ s }}"
+    assert variables["ansible_operator_meta"]["name"] == "web"
+
+
+def test_status_and_metadata_are_marked_in_any_watch() -> None:
+    """A template in a status is text even where the spec is none (field case P3, second face)."""
+    variables = _parameters({"s": "{{ x }}"}, status={"conditions": [{"message": "{{ nope }}"}]}).variables
+    assert variables[KEY]["status"]["conditions"][0]["message"] == {"__ansible_unsafe": "{{ nope }}"}
+    assert variables[KEY]["metadata"]["name"] == {"__ansible_unsafe": "web"}
+    assert variables["s"] == variables[KEY]["spec"]["s"] == "{{ x }}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ansibleConnection", "ansible_host", "ansible_become", "ansibleBecomeUser", "ansible_python_interpreter",
+        "ansibleNodeInterpreter", "ansible_ssh_common_args", "ansible_shell_executable", "ansible_remote_tmp",
+    ],
+)  # fmt: skip
+def test_a_connection_variable_in_a_spec_is_left_out(name: str) -> None:
+    """Where and as whom Ansible runs is the operator's to say; the note names the variable (field case P5)."""
+    parameters = _parameters({name: "evil", "ansibleVersion": "kept"})
+    assert "evil" not in [value for value in parameters.variables.values() if isinstance(value, str)]
+    assert parameters.variables["ansible_version"] == "kept"
+    assert "connection variables" in parameters.notes[0]
+
+
+def test_a_connection_variable_of_the_watch_stays() -> None:
+    """The author of the operator may set it."""
+    assert _parameters({}, vars={"ansible_connection": "ssh"}).variables["ansible_connection"] == "ssh"
+
+
+def test_ansibles_own_marks_in_an_object_are_left_out() -> None:
+    """A key that would change how the file of variables is read is dropped everywhere, and a note tells its path."""
+    parameters = _parameters({"deep": [{"__ansible_unsafe": {"x": 1}, "kept": 1}], "__ansible_type": "x"})
+    assert parameters.variables["deep"] == [{"kept": 1}]
+    assert parameters.variables[f"{KEY}_spec"] == {"deep": [{"kept": 1}]}
+    assert [note.split(" ")[0] for note in parameters.notes] == ["spec.deep[].__ansible_unsafe", "spec.__ansible_type"]
+
+
+def test_an_object_that_is_nested_too_deeply_is_refused() -> None:
+    """Ansible could not read it as JSON, and would read it in a form in which marks mean nothing."""
+    spec: Any = {}
+    for _ in range(200):
+        spec = {"k": spec}
+    with pytest.raises(ExecutionError, match="nested more than 100 levels deep"):
+        _parameters(spec)
+
+
+def test_empty_and_blank_keys_are_kept() -> None:
+    """Keys on which the peer crashes go through (field case P1)."""
+    variables = _parameters({"": 1, " ": 2, "nested": {"": 3}}).variables
+    assert (variables[""], variables[" "], variables["nested"]) == (1, 2, {"": 3})

@@ -1,0 +1,37 @@
+"""What an object's annotations change of its runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.execution.overrides import MAX_ARTIFACTS_ANNOTATION, VERBOSITY_ANNOTATION, max_artifacts_of, verbosity_of
+from runner.kube.objects import Object
+from runner.logs import Logger, RecordingSink
+
+
+def _annotated(annotation: str, value: str | None) -> Object:
+    return {"metadata": {} if value is None else {"annotations": {annotation: value}}}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(None, 2), ("4", 4), ("0", 0), ("-3", 0), ("12", 12), ("+1", 1), ("x", 2), ("", 2), ("²", 2)],
+)
+def test_verbosity(value: str | None, expected: int) -> None:
+    """The annotation's whole number is the number of v's, without a limit; anything else is the watch's value."""
+    log = Logger(sink=RecordingSink())
+    assert expected == verbosity_of(_annotated(VERBOSITY_ANNOTATION, value), default=2, log=log)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(None, 20), ("0", 0), ("1", 1), ("-1", 0), ("many", 20)])
+def test_max_artifacts(value: str | None, expected: int) -> None:
+    """The annotation may keep all artifacts by 0, which the watch cannot; anything else is the watch's value."""
+    log = Logger(sink=RecordingSink())
+    assert expected == max_artifacts_of(_annotated(MAX_ARTIFACTS_ANNOTATION, value), default=20, log=log)
+
+
+def test_a_broken_annotation_is_logged() -> None:
+    """The log names the annotation and its value, so that somebody can mend it."""
+    sink = RecordingSink()
+    verbosity_of(_annotated(VERBOSITY_ANNOTATION, "much"), default=2, log=Logger(sink=sink))
+    assert [(record["annotation"], record["value"]) for record in sink.records] == [(VERBOSITY_ANNOTATION, "much")]

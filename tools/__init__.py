@@ -1,0 +1,1 @@
+"""What `make` runs: set-up, checks that ruff has no rule for, and generated manifests. Never imported by `runner`."""
