@@ -104,6 +104,7 @@ def build_controller(watch: Watch, *, shared: Shared) -> Controller:
         periods=Periods.for_watch(watch, flag=settings.reconcile_period),
         clock=shared.clock,
         ident=lambda: str(secrets.randbits(63)),
+        message_limit=settings.status.message_limit,
     )
     reconciler = Reconciler(parts=parts, scheduler=Scheduler(queue=queue), logger=logger)
     return Controller(watch=watch, source=source, queue=queue, reconciler=reconciler)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
@@ -12,31 +12,12 @@ from runner.execution.executor import Executor, Outcome
 from runner.kube.discovery import Resource
 from runner.kube.objects import GVK, Object
 from runner.logs import Logger
+from runner.reconcile.finalizer import Client
 from runner.reconcile.schedule import Decision, Periods
 from runner.status.pending import PendingStatus
 from runner.status.writer import Compute, WriteResult
 from runner.watches.model import Watch
 from runner.workqueue.request import Request
-
-
-class Client(Protocol):
-    """The verbs of the API client that a reconcile needs."""
-
-    async def get(self, resource: Resource, *, namespace: str = "", name: str) -> Object:
-        """Read one object live."""
-        ...
-
-    async def patch(
-        self,
-        resource: Resource,
-        *,
-        name: str,
-        body: Object | Sequence[Object],
-        namespace: str = "",
-        subresource: str = "",
-    ) -> Object:
-        """Patch one object."""
-        ...
 
 
 class ResourceFinder(Protocol):
@@ -73,6 +54,8 @@ class Parts:
     clock: Clock
     ident: Callable[[], str]
     """Makes the id of a run."""
+    message_limit: int
+    """Bytes of a condition's message."""
 
 
 @dataclass(kw_only=True)

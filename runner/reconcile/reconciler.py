@@ -9,6 +9,7 @@ from runner.logs import Logger
 from runner.reconcile.context import Context, Parts, Step
 from runner.reconcile.schedule import Decision, Forget, Scheduler, after_error, describe
 from runner.reconcile.steps import STEPS, report_error
+from runner.status.explain import explain
 from runner.workqueue.request import Request
 
 
@@ -59,8 +60,7 @@ class Reconciler:
         """Name the missing right in the condition, where the status itself may be written."""
         if ctx.resource is None or not ctx.obj or error.call.resource.endswith("/status"):
             return
-        text = f"{error}; grant the operator this right, it is tried again in {error.retry_after:.0f} seconds"
         try:
-            await report_error(ctx, self._parts, message=text)
+            await report_error(ctx, self._parts, message=explain(error))
         except KubeError as second:
             ctx.log.error("The missing right could not be written into the status", error=str(second))

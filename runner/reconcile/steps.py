@@ -6,6 +6,7 @@ the object as the run saw it; a broken period annotation holds up no deletion; e
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from runner.errors import ExecutionError, NotFound
@@ -138,7 +139,9 @@ async def report(ctx: Context, parts: Parts) -> Decision | None:
     """Write the outcome into the status; what cannot be written now is kept for `rewrite_pending_status`."""
     if not parts.watch.manage_status:
         return None
-    transition = done(_outcome(ctx), at=parts.clock.now(), generation=ctx.generation)
+    transition = replace(
+        done(_outcome(ctx), at=parts.clock.now(), generation=ctx.generation), message_limit=parts.message_limit
+    )
     parts.pending.keep(ctx.request, uid=uid_of(ctx.obj), transition=transition)
     return None if await _report(ctx, parts, transition=transition) is not None else Forget()
 
@@ -158,7 +161,7 @@ async def report_error(ctx: Context, parts: Parts, *, message: str) -> None:
     """Say in the status why nothing can run."""
     if parts.watch.manage_status:
         transition = error(message, at=parts.clock.now(), generation=ctx.generation)
-        await _report(ctx, parts, transition=transition)
+        await _report(ctx, parts, transition=replace(transition, message_limit=parts.message_limit))
 
 
 STEPS: tuple[Step, ...] = (

@@ -123,6 +123,11 @@ def test_a_deletion_timestamp_passes_without_a_generation() -> None:
     assert passes(updated(secret(), secret(meta=DELETION)))
 
 
+def test_a_deletion_timestamp_passes_together_with_a_status_write() -> None:
+    """A deletion that is seen in one step with a status write is not taken for a status write."""
+    assert passes(updated(obj(), obj(generation=2, status={"x": 1}, **DELETION)))
+
+
 @pytest.mark.parametrize(
     "new",
     [
