@@ -22,7 +22,11 @@ from ansible_collections.aws_operator.core.plugins.module_utils.instances import
     state_of,
 )
 from ansible_collections.aws_operator.core.plugins.module_utils.plan import View, make_plan
-from ansible_collections.aws_operator.core.plugins.module_utils.status import failed_update_of, update_of
+from ansible_collections.aws_operator.core.plugins.module_utils.status import (
+    failed_update_of,
+    update_of,
+    waiting_update_of,
+)
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age, parse
 
 _STORAGE = {
@@ -70,12 +74,12 @@ def ec2_drift_sentence(item: Mapping[str, str]) -> Any:
     return wrap_var(Drift(**_plain(item)).sentence())
 
 
-def ec2_doomed(obj: Mapping[str, Any], seen: Mapping[str, Any], *, late: Sequence[Instance] = ()) -> Any:
+def ec2_doomed(obj: Mapping[str, Any], seen: Mapping[str, Any]) -> Any:
     """Return which instances a finalizer has to `terminate`, and for which it has to `await` the end.
 
     A recorded instance that isn't seen is named too: AWS may hide it, and knows best whether it's gone.
     """
-    view = _view(obj, {**seen, "instances": [*(seen.get("instances") or []), *late]})
+    view = _view(obj, seen)
     seen_ids = {item["instance_id"] for item in view.instances}
     hidden = [view.recorded_id] if view.recorded_id and view.recorded_id not in seen_ids else []
     terminate = sorted({item["instance_id"] for item in live(view.instances)} | set(hidden))
@@ -95,6 +99,11 @@ def ec2_failed_status(obj: Mapping[str, Any], seen: Mapping[str, Any], *, result
     view = _view(obj, seen)
     plan = make_plan(view) if "instances" in seen else None
     return wrap_var(asdict(failed_update_of(view, failure_of(_plain(result)), plan=plan)))
+
+
+def ec2_waiting_status(obj: Mapping[str, Any], seen: Mapping[str, Any], *, reason: str, message: str) -> Any:
+    """Return the status to write while a finalizer has to look again."""
+    return wrap_var(asdict(waiting_update_of(_view(obj, seen), reason=reason, message=message)))
 
 
 def aws_failure(result: Mapping[str, Any]) -> Any:
@@ -131,4 +140,5 @@ class FilterModule:
             "ec2_remaining": ec2_remaining,
             "ec2_status": ec2_status,
             "ec2_undecided": ec2_undecided,
+            "ec2_waiting_status": ec2_waiting_status,
         }

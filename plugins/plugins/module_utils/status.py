@@ -58,6 +58,11 @@ def failed_update_of(view: View, failure: Failure, *, plan: Plan | None) -> Upda
     return _update(view, fields=fields, ready=ready, settled=False, checked=False)
 
 
+def waiting_update_of(view: View, *, reason: str, message: str) -> Update:
+    """Return the write of a finalizer that has to look again."""
+    return _update(view, fields={}, ready=Ready(status="False", reason=reason, message=message), settled=False)
+
+
 def ready_of(view: View, plan: Plan, *, instance: Instance) -> Ready:
     """Return the condition: what keeps the object from being as its spec says, the gravest first."""
     if plan.phase == "Wait":

@@ -107,6 +107,14 @@ def test_a_recap_that_counts_failures_without_events_is_a_failure() -> None:
     assert outcome.failures == ("tasks failed on web", "unreachable hosts: db")
 
 
+def test_an_ignored_failure_after_the_real_one_is_not_told() -> None:
+    """A task of an `always` section that fails and is ignored does not take the place of what went wrong."""
+    real = _event("runner_on_failed", res={"msg": "real"})
+    ignored = _event("runner_on_failed", res={"msg": "ignored"}, ignore_errors=True)
+    outcome = _outcome([real, ignored, _stats(failures={"localhost": 1}, ignored={"localhost": 1})], rc=2)
+    assert outcome.failures == ("real",)
+
+
 @pytest.mark.parametrize(
     ("result", "expected"),
     [
