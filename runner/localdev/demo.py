@@ -32,7 +32,7 @@ from runner.localdev.state import PlaneOptions
 
 _SAMPLE = Path("config/samples/aws_v1alpha1_ec2instance.yaml")
 _CHECK_INTERVAL = "5s"
-_LIMIT = 240.0
+_LIMIT = 900.0
 """Seconds after which a wait of the demo means that something is broken."""
 
 

@@ -30,7 +30,13 @@ class Failure:
 
 
 def failure_of(result: Mapping[str, Any]) -> Failure:
-    """Read a failed result: of our modules, of `amazon.aws` modules, or of `fail` with `Reason: message`."""
+    """Read a failed result: of our modules, of `amazon.aws` modules, or of `fail` with `Reason: message`.
+
+    Of a loop, that of the first item that failed.
+    """
+    failed_items = [item for item in result.get("results") or [] if item.get("failed")]
+    if failed_items:
+        return failure_of(failed_items[0])
     error = result.get("error") or {}
     code = str(result.get("error_code") or error.get("code") or "")
     request_id = str(result.get("request_id") or (result.get("response_metadata") or {}).get("request_id") or "")

@@ -138,6 +138,13 @@ def test_failure_of_a_stock_module_has_code_and_request_id() -> None:
     assert failure_of(result).message == "AWS answered UnauthorizedOperation: You are not authorized (request id r-2)"
 
 
+def test_failure_of_a_loop_is_that_of_its_first_failed_item() -> None:
+    """A loop's failure tells what AWS said, not that some items failed."""
+    items = [{"failed": False}, {"failed": True, "error_code": "OperationNotPermitted", "message": "protected"}]
+    failure = failure_of({"failed": True, "msg": "One or more items failed", "results": items})
+    assert failure.reason == "OperationNotPermitted"
+
+
 def test_own_failure_has_its_reason_in_front() -> None:
     """A refusal of the role itself gives its reason and sentence."""
     failure = failure_of({"msg": "RegionMissing: set spec.region"})
