@@ -6,8 +6,9 @@ the object as the run saw it; a broken period annotation holds up no deletion; e
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from runner.errors import ExecutionError, NotFound
 from runner.execution.executor import Outcome, RunRequest
@@ -118,15 +119,17 @@ async def run(ctx: Context, parts: Parts) -> Decision | None:
     try:
         ctx.outcome = await parts.executor.run(request)
     except ExecutionError as error:
-        text = f"Unable to run reconciliation: {error}"
-        ctx.outcome = Outcome(success=False, failures=(text,), started=started, finished=parts.clock.now())
+        ctx.outcome = _not_run(error, started=started, parts=parts)
+    except Exception as error:  # noqa: BLE001 - a bug in an executor must not leave the object at Running for ever
+        ctx.log.error("The executor broke; please report this", error=repr(error), trace=traceback.format_exc())
+        ctx.outcome = _not_run(error, started=started, parts=parts)
     return None
 
 
 async def release(ctx: Context, parts: Parts) -> Decision | None:
     """Take our finalizer off after a finalizer run that succeeded and doesn't ask to be repeated."""
-    finalizers, outcome = _finalizers(ctx, parts), _outcome(ctx)
-    if finalizers is None or not ctx.finalizing or not outcome.success or outcome.requeue_after is not None:
+    finalizers = _finalizers(ctx, parts)
+    if finalizers is None or not ctx.finalizing or not _finished(_outcome(ctx)):
         return None
     released = await finalizers.remove(ctx.obj)
     if released is None:
@@ -150,7 +153,7 @@ async def schedule(ctx: Context, parts: Parts) -> Decision | None:
     """Decide when the object's next turn is."""
     outcome = _outcome(ctx)
     finalizers = _finalizers(ctx, parts)
-    if ctx.finalizing and outcome.success and outcome.requeue_after is None:
+    if ctx.finalizing and _finished(outcome):
         return Forget()
     if not ctx.finalizing and is_deleting(ctx.obj) and finalizers is not None and finalizers.on(ctx.obj):
         return RequeueAfter(seconds=0.0, fresh=True)  # deleted while the run was going on: the finalizer's run is next
@@ -194,6 +197,17 @@ def _finalizers(ctx: Context, parts: Parts) -> Finalizers | None:
     if parts.watch.finalizer is None:
         return None
     return Finalizers(client=parts.client, resource=_resource(ctx), name=parts.watch.finalizer.name)
+
+
+def _finished(outcome: Outcome) -> bool:
+    """Tell whether a finalizer run has nothing left to do: a requeue after zero is no wish to be repeated."""
+    return outcome.success and (outcome.requeue_after is None or outcome.requeue_after <= timedelta(0))
+
+
+def _not_run(error: Exception, *, started: datetime, parts: Parts) -> Outcome:
+    """Return the outcome of a run that broke outside of Ansible."""
+    text = f"Unable to run reconciliation: {error or type(error).__name__}"
+    return Outcome(success=False, failures=(text,), started=started, finished=parts.clock.now())
 
 
 def _period_or_default(ctx: Context, parts: Parts) -> timedelta:

@@ -110,6 +110,16 @@ async def test_the_message_of_a_failure_stands_in_the_condition(
     assert (failure["reason"], failure["message"]) == ("Failed", "no such image\nand no network")
 
 
+async def test_an_executor_that_breaks_leaves_a_failure(probes: Probes, watch: Watch, settings: Settings) -> None:
+    """A bug in an executor ends in Failure with its text, not in Running for ever, and is tried again."""
+    executor = ScriptedExecutor(outcomes=[ValueError("no JSON at column 7"), succeeded()])
+    slow = replace(settings, backoff=replace(settings.backoff, base=2.0, cap=2.0))
+    async with running_operator([watch], settings=slow, executor=executor):
+        await probes.create("one")
+        await wait_until(lambda: _failure_says(probes, "one", "no JSON at column 7"), what="Failure")
+        await wait_until(lambda: _conditions_are(probes, "one", DONE), what="Successful")
+
+
 async def test_a_spec_edit_does_not_wait_for_the_back_off(probes: Probes, watch: Watch, settings: Settings) -> None:
     """An edit of a failing object runs at once, however long its back-off is."""
     slow = replace(settings, backoff=replace(settings.backoff, base=3600.0, cap=3600.0))

@@ -150,6 +150,19 @@ async def test_a_finalizing_run_that_asks_for_time_is_repeated(probes: Probes, h
     assert [request.finalizing for request in executor.requests] == [False, True, True, True]
 
 
+async def test_a_finalizing_run_that_asks_for_zero_time_has_finished(
+    probes: Probes, held: Watch, settings: Settings
+) -> None:
+    """A requeue after zero is no wish to be repeated: the object goes."""
+    executor = ScriptedExecutor(outcomes=[succeeded(), succeeded(requeue_after=timedelta(0))])
+    async with running_operator([held], settings=settings, executor=executor):
+        await probes.create("one")
+        await wait_until(lambda: _count(executor, 1), what="the run")
+        await probes.delete("one")
+        await wait_until(lambda: _gone(probes, "one"), what="the object to go")
+    assert [request.finalizing for request in executor.requests] == [False, True]
+
+
 async def _gone(probes: Probes, name: str) -> bool:
     return name not in await probes.names()
 
