@@ -129,7 +129,10 @@ def _execution(values: Mapping[str, Any], *, environ: Mapping[str, str], notes: 
         if values[flag]:
             keys = {"envVar": variable, "value": values[flag]}
             notes.append(Note(sentence="Set the environment variable", keys=keys))
+    # Two operators on one machine (a demo beside a development plane) keep apart by their TMPDIR.
+    temporary = environ.get("TMPDIR") or "/tmp"  # noqa: S108 - the peer's path, part of the contract
     return ExecutionSettings(
+        runner_dir=Path(temporary) / "ansible-operator" / "runner",
         ansible_python=values["ansible-python"],
         executor=values["executor"],
         ansible_args=values["ansible-args"],

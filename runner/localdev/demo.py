@@ -106,9 +106,11 @@ class Demo:
         with self._narrator.chapter("The operator: watches.yaml maps EC2Instance to roles/ec2_instance"):
             self._run_kubectl("apply", "-k", "crds/")
             self._quiet("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+            temporary = folder / "tmp"
+            temporary.mkdir()
             operator = OperatorProcess(
                 project=self._options.project,
-                environ=self._environ,
+                environ={**self._environ, "TMPDIR": str(temporary)},
                 log=folder / "operator.log",
                 port=free_ports(1)[0],
                 follower=self._follow,

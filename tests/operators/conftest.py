@@ -76,6 +76,7 @@ def start(bench: Bench, runs: RunLog) -> Iterator[StartOperator]:
         "AWS_ACCESS_KEY_ID": "CANARYaccesskey",
         "AWS_SECRET_ACCESS_KEY": "CANARYsecretkey",
         "ANSIBLE_GATHERING": "explicit",
+        "TMPDIR": str(bench.folder),
     }
     with contextlib.ExitStack() as stack:
 

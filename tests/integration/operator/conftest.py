@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -120,10 +119,9 @@ def start(project: Project, plane: ControlPlane) -> Iterator[StartOperator]:
         "KUBECONFIG": str(plane.kubeconfig),
         "WATCH_NAMESPACE": project.namespace,
         "ANSIBLE_GATHERING": "explicit",  # no fact gathering, as in the scaffolded manager
+        "TMPDIR": str(project.folder),
     }
     with contextlib.ExitStack() as stack:
-        stack.callback(shutil.rmtree, Path("/tmp/ansible-operator/runner") / project.group, ignore_errors=True)  # noqa: S108
-
         def begin(*arguments: str) -> OperatorProcess:
             log = project.folder / f"operator-{uuid.uuid4().hex[:6]}.log"
             operator = OperatorProcess(project=project.folder, environ=environ, log=log, port=free_ports(1)[0])

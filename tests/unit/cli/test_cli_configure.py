@@ -47,6 +47,12 @@ def refusal(*arguments: str, environ: Mapping[str, str] | None = None) -> str:
     return str(caught.value)
 
 
+def test_the_temporary_folder_keeps_operators_apart() -> None:
+    """TMPDIR is where the run folders are, so that two operators on one machine don't share them."""
+    made = settings(environ={"TMPDIR": "/var/scratch"})
+    assert made.execution.runner_dir == Path("/var/scratch/ansible-operator/runner")
+
+
 def test_no_flag_and_no_variable_make_the_default_settings() -> None:
     """The defaults of the flags and of the settings are the same, and nothing is noted but the namespaces."""
     assert configured() == Configured(settings=Settings(), notes=(EVERYWHERE,))
