@@ -153,6 +153,7 @@ class Demo:
             self._wait("the repair", lambda: _state(control, instance) == "running")
             self._narrator.event(f"{instance} runs again: the periodic check found the drift and repaired it")
             self._wait("the status", lambda: self._status(name).get("state") == "running")
+            self._wait("the Events", lambda: "Started" in self._quiet("get", "events"))
             self._run_kubectl("get", "ec2instances")
             self._run_kubectl("get", "events", "--field-selector=involvedObject.kind=EC2Instance")
 
