@@ -108,6 +108,41 @@ def test_a_refused_launch_leaves_the_token_free(launch: Launch) -> None:
     launch(ClientToken="one")
 
 
+def _found(ec2: Any, *tokens: str) -> list[str]:
+    answer = ec2.describe_instances(Filters=[{"Name": "client-token", "Values": [*tokens]}])
+    assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200
+    return sorted(one["InstanceId"] for reservation in answer["Reservations"] for one in reservation["Instances"])
+
+
+def test_an_instance_is_found_by_its_token(ec2: Any, control: Ec2Control, launch: Launch) -> None:
+    """A filter by client token finds what was launched with it, terminated or not, and nothing else."""
+    one, two = (launch(ClientToken=token)["InstanceId"] for token in ("one", "two"))
+    launch()
+    launch(ClientToken="one")
+    assert _found(ec2, "one") == [one]
+    assert _found(ec2, "one", "two", "three") == sorted([one, two])
+    control.terminate(one)
+    assert _found(ec2, "one") == [one]
+
+
+def test_a_failed_launch_is_not_found_by_its_token(ec2: Any, launch: Launch) -> None:
+    """A filter by the token of a launch that was refused finds nothing, beside other instances."""
+    launch(ClientToken="other")
+    launch()
+    with refused("InvalidAMIID.NotFound"):
+        launch(ClientToken="one", ImageId="ami-0123456789abcdef0")
+    with refused("InvalidKeyPair.NotFound"):
+        launch(ClientToken="one", KeyName="nobody")
+    assert _found(ec2, "one") == []
+
+
+def test_the_token_of_a_young_instance(ec2: Any, control: Ec2Control, launch: Launch) -> None:
+    """An instance that callers don't see yet isn't found by its token either."""
+    control.configure(visible_after=3600)
+    launch(ClientToken="one")
+    assert _found(ec2, "one") == []
+
+
 def test_dry_run(ec2: Any, control: Ec2Control, launch: Launch) -> None:
     """A dry run tells that the request is right, launches nothing and takes no token."""
     with refused("DryRunOperation", status=412):

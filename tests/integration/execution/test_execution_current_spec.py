@@ -72,10 +72,8 @@ async def test_each_run_sees_exactly_the_current_spec(tmp_path: Path) -> None:
 
 
 async def test_a_marked_watch_never_evaluates_what_an_object_says(tmp_path: Path) -> None:
-    """With markUnsafe, templates in spec, annotations and status stay text, in every variable and every copy (P3).
-
-    Keys that would make Ansible read the variables in a form without marks are left out.
-    """
+    """With markUnsafe, templates in spec, annotations and status stay text, in every variable and every copy (P3)."""
+    # Keys that would make Ansible read the variables in a form without marks are left out.
     bench = Bench(tmp_path)
     pwned = tmp_path / "PWNED"
     evil = '{{ lookup("pipe", "touch ' + str(pwned) + '") }}'

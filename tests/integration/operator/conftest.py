@@ -122,6 +122,7 @@ def start(project: Project, plane: ControlPlane) -> Iterator[StartOperator]:
         "TMPDIR": str(project.folder),
     }
     with contextlib.ExitStack() as stack:
+
         def begin(*arguments: str) -> OperatorProcess:
             log = project.folder / f"operator-{uuid.uuid4().hex[:6]}.log"
             operator = OperatorProcess(project=project.folder, environ=environ, log=log, port=free_ports(1)[0])
