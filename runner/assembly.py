@@ -11,6 +11,7 @@ import os
 import random
 import secrets
 import signal
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from runner.execution.cold import ColdExecutor
 from runner.execution.events_log import EventLog
 from runner.execution.executor import Executor
 from runner.execution.kubeconfigs import RunKubeconfig
+from runner.execution.leftovers import kill_all_runs, sweep_leftovers
 from runner.kube.client import KubeClient
 from runner.kube.discovery import Discovery
 from runner.logs import Logger
@@ -188,6 +190,9 @@ async def serve(*, settings: Settings, logger: Logger) -> int:
     watches = load_watches(settings.watches_file, settings=settings, environ=settings.execution.environ, cwd=Path.cwd())
     for note in watches.notes:
         logger.named("watches").info("A note on the watches file", note=note)
+    swept = sweep_leftovers(Path(tempfile.gettempdir()))
+    if swept:
+        logger.info("Removed what runs of an operator that was killed left behind", folders=swept)
     async with KubeClient(settings=settings.kube) as client:
         shared = Shared(
             settings=settings,
@@ -205,6 +210,12 @@ async def serve(*, settings: Settings, logger: Logger) -> int:
     return 0
 
 
+def _end_at_once() -> None:
+    """Exit 1 now, but leave no play without its operator and no kubeconfig behind."""
+    kill_all_runs()
+    os._exit(1)
+
+
 def _stop_on_signals(operator: Operator, *, logger: Logger) -> None:
     """First SIGTERM or SIGINT: drain. The second one ends the process at once, as with the peer."""
     loop = asyncio.get_running_loop()
@@ -213,7 +224,7 @@ def _stop_on_signals(operator: Operator, *, logger: Logger) -> None:
         logger.info("Received a signal; a second one ends the process at once", signal=name)
         operator.stop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, os._exit, 1)
+            loop.add_signal_handler(number, _end_at_once)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, first, number.name)

@@ -32,17 +32,36 @@ class Artifacts:
         self._root = root
         self._scrubber = scrubber
         self.path = root / ident
+        self.unreadable: list[Path] = []
+        """Event files that had to be skipped."""
         self._seen = 0
+        self._doubtful = 0
 
     def create(self) -> None:
         """Make the folder, private."""
         private_folder(self.path)
 
-    def new_events(self) -> list[Mapping[str, Any]]:
+    def new_events(self, *, final: bool = False) -> list[Mapping[str, Any]]:
         """Return the events that came since the last call, in their order.
 
-        A file is complete once it has its final name.
+        A file should be complete once it has its final name. One that can't be read holds the later ones back until
+        the next call, where it is skipped and noted in `unreadable` if it still can't be; at once with *final*.
         """
+        events: list[Mapping[str, Any]] = []
+        for counter, path in self._fresh():
+            event = self._read_event(path)
+            if event is None and not final and counter != self._doubtful:
+                self._doubtful = counter
+                break
+            self._seen = counter
+            if event is None:
+                self.unreadable.append(path)
+                self._scrub_broken(path)
+            else:
+                events.append(event)
+        return events
+
+    def _fresh(self) -> list[tuple[int, Path]]:
         folder = self.path / "job_events"
         found: list[tuple[int, Path]] = []
         with contextlib.suppress(FileNotFoundError):
@@ -50,16 +69,24 @@ class Artifacts:
                 counter = entry.name.partition("-")[0]
                 if entry.name.endswith(".json") and counter.isdigit() and not entry.name.endswith("-partial.json"):
                     found.append((int(counter), Path(entry.path)))
-        fresh = sorted(item for item in found if item[0] > self._seen)
-        self._seen = fresh[-1][0] if fresh else self._seen
-        return [self._read_event(path) for _, path in fresh]
+        return sorted(item for item in found if item[0] > self._seen)
 
-    def _read_event(self, path: Path) -> Mapping[str, Any]:
-        text = path.read_text()
-        if (cleaned := self._scrubber.document(text)) != text:
-            write_private(path, cleaned)
-        event: Mapping[str, Any] = json.loads(cleaned)
-        return event
+    def _read_event(self, path: Path) -> Mapping[str, Any] | None:
+        """Return the event in *path*, scrubbed there too; None if there is none to be read."""
+        try:
+            event = json.loads(path.read_text())
+            if not isinstance(event, dict) or not isinstance(event.get("event_data") or {}, dict):
+                return None
+            cleaned = self._scrubber.event(event)
+        except (FileNotFoundError, PermissionError, ValueError, RecursionError):
+            return None
+        if cleaned != event:
+            write_private(path, json.dumps(cleaned))
+        return cleaned
+
+    def _scrub_broken(self, path: Path) -> None:
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            write_private(path, self._scrubber.fragment(path.read_text(errors="replace")))
 
     def rc(self, *, of_runner: int | None) -> int | None:
         """Return the exit code of ansible-playbook, None if a signal ended it; *of_runner* where it never started.
@@ -84,8 +111,8 @@ class Artifacts:
 
     def finish(self, *, keep: int) -> None:
         """Scrub, point `latest` here and remove all but the *keep* newest runs, this one included (0 keeps all)."""
-        self.new_events()  # scrubs those that a cancelled run left unread
-        # unfinished events, and gathered facts, which hold the environment and serve no later run
+        self.new_events(final=True)  # scrubs those that a cancelled run left unread
+        # gathered facts belong into the run's scratch folder; one who sends them here would keep the environment
         for pattern in ("job_events/*-partial.json", "job_events/*.tmp", "fact_cache/*"):
             for path in self.path.glob(pattern):
                 path.unlink(missing_ok=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -21,8 +20,9 @@ from runner.execution.command import ansible_python, command_line, environment_f
 from runner.execution.events import EventSummary
 from runner.execution.events_log import print_whole_output, run_logger
 from runner.execution.executor import Outcome, RunRequest
-from runner.execution.inputs import prepare
+from runner.execution.inputs import FACT_CACHE, prepare
 from runner.execution.kubeconfigs import KubeconfigSource
+from runner.execution.leftovers import new_scratch, run_is_over
 from runner.execution.outcome import classify
 from runner.execution.processes import end_processes
 from runner.execution.scrub import Scrubber
@@ -75,7 +75,7 @@ class ColdExecutor:
 
     async def _run_in(self, scratch: Path, *, request: RunRequest, log: Logger) -> Outcome:
         with self._kubeconfigs.for_run(request, folder=scratch) as kubeconfig:
-            directory = prepare(request, settings=self._settings, kubeconfig=kubeconfig)
+            directory = prepare(request, settings=self._settings, kubeconfig=kubeconfig, scratch=scratch)
             for note in directory.notes:
                 log.info("A value of the object is not used as it is", note=note)
             artifacts = Artifacts(root=directory.artifacts, ident=request.ident, scrubber=self._scrubber)
@@ -96,6 +96,9 @@ class ColdExecutor:
             self._refuse_missing(complaint=complaint, output=tail)
         finally:
             artifacts.finish(keep=request.max_artifacts)
+            if artifacts.unreadable:
+                files = [str(path) for path in artifacts.unreadable]
+                run_logger(self._log, request).error("Events of the run cannot be read and were skipped", files=files)
         if self._settings.debug_logs:
             print_whole_output(request, output=artifacts.output())
         finished = self._clock.now()
@@ -129,15 +132,17 @@ class ColdExecutor:
             while not ended.done():
                 await asyncio.wait({ended}, timeout=_POLL)
                 self._hand_on(request, artifacts=artifacts, summary=summary)
-            self._hand_on(request, artifacts=artifacts, summary=summary)
+            self._hand_on(request, artifacts=artifacts, summary=summary, final=True)
         except BaseException:
             await to_the_end(self._end(request, process=process))
             raise
         finally:
             ended.cancel()
 
-    def _hand_on(self, request: RunRequest, *, artifacts: Artifacts, summary: EventSummary) -> None:
-        for event in artifacts.new_events():
+    def _hand_on(
+        self, request: RunRequest, *, artifacts: Artifacts, summary: EventSummary, final: bool = False
+    ) -> None:
+        for event in artifacts.new_events(final=final):
             summary.add(event)
             for observe in self._observers:
                 observe(request, event)
@@ -169,16 +174,20 @@ class ColdExecutor:
 
         A task that was detached on purpose (`async` with `poll: 0`) lives on, and so does the folder.
         """
-        path = Path(tempfile.mkdtemp(prefix="ansible-operator-"))
-        (path / "tmp").mkdir(mode=0o700)
+        path = new_scratch(request.ident)
         completed = False
         try:
             yield path
             completed = True
         finally:
-            ending = end_processes(request.ident, grace=self._settings.kill_grace, spare_detached=completed)
-            if not await to_the_end(ending):
-                shutil.rmtree(path, ignore_errors=True)
+            await to_the_end(self._clear(path, ident=request.ident, spare_detached=completed))
+
+    async def _clear(self, path: Path, *, ident: str, spare_detached: bool) -> None:
+        try:
+            left = await end_processes(ident, grace=self._settings.kill_grace, spare_detached=spare_detached)
+            shutil.rmtree(path / FACT_CACHE if left else path, ignore_errors=True)
+        finally:
+            run_is_over(ident)
 
 
 async def to_the_end(work: Coroutine[Any, Any, _T]) -> _T:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from runner.errors import ExecutionError
 from runner.execution.executor import RunRequest
-from runner.execution.processes import MARK
+from runner.execution.processes import MARK, OWNER_MARK, own_identity
 from runner.settings import ExecutionSettings
 from runner.watches.model import Content
 
@@ -72,6 +72,7 @@ def environment_for(request: RunRequest, *, settings: ExecutionSettings, scratch
     environ["TMPDIR"] = str(scratch / "tmp")
     environ.setdefault("ANSIBLE_LOCAL_TEMP", str(scratch / "local"))
     environ[MARK] = request.ident
+    environ[OWNER_MARK] = own_identity()
     return environ
 
 

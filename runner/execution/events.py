@@ -43,12 +43,16 @@ class EventSummary:
     requeue_after: timedelta | None = None
     requeue_problem: str = ""
     """Why the last requested period cannot be used."""
+    ended_with: TaskFailure | None = None
+    """The failure after which no task ran on any host."""
     _items: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def add(self, event: Event) -> None:
         """Take the next event of the stream."""
         kind = str(event.get("event", ""))
         data = event.get("event_data") or {}
+        if kind.startswith("runner_") or kind in {"playbook_on_task_start", "playbook_on_include"}:
+            self.ended_with = None
         if kind == "playbook_on_stats":
             self.stats = stats_of(event)
         elif kind == "runner_item_on_failed":
@@ -67,7 +71,9 @@ class EventSummary:
         message = _message(data)
         if items and message == _ITEMS_FAILED:
             message = f"{message}: {'; '.join(items)}"
-        self.failures.append(TaskFailure(host=str(data.get("host")), task=str(data.get("task")), message=message))
+        failure = TaskFailure(host=str(data.get("host")), task=str(data.get("task")), message=message)
+        self.failures.append(failure)
+        self.ended_with = failure
 
     def _add_requeue(self, data: Mapping[str, Any]) -> None:
         result = data.get("res")

@@ -19,6 +19,8 @@ from runner.execution.parameters import parameters_for
 from runner.kube.objects import name_of, namespace_of
 from runner.settings import ExecutionSettings
 
+FACT_CACHE = "fact_cache"
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunDirectory:
@@ -34,8 +36,10 @@ class RunDirectory:
         return self.path / "artifacts"
 
 
-def prepare(request: RunRequest, *, settings: ExecutionSettings, kubeconfig: Path) -> RunDirectory:
+def prepare(request: RunRequest, *, settings: ExecutionSettings, kubeconfig: Path, scratch: Path) -> RunDirectory:
     """Write everything that the run of *request* reads; what an earlier run left there plays no part.
+
+    Gathered facts, which hold the environment, are cached in *scratch*: they serve no later run, and go with it.
 
     Raises:
         ExecutionError: the directory cannot be written, an inventory is missing, or the object cannot be variables.
@@ -49,7 +53,8 @@ def prepare(request: RunRequest, *, settings: ExecutionSettings, kubeconfig: Pat
         write_private(path / "env/envvars", json.dumps(access))
         write_private(path / "env/extravars", _json_not_yaml(parameters.variables))
         # the peer's own settings in a directory that it left would send events to a socket that is gone
-        write_private(path / "env/settings", json.dumps({"pexpect_timeout": 1}))
+        own = {"pexpect_timeout": 1, "fact_cache": str(scratch.absolute() / FACT_CACHE)}
+        write_private(path / "env/settings", json.dumps(own))
         _write_cmdline(path / "env/cmdline", settings.ansible_args)
         _write_project(path / "project", request.watch.content.playbook)
         _write_inventory(path / "inventory", settings=settings)

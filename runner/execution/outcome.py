@@ -6,7 +6,6 @@ host is one. A run without a recap failed, whatever its exit code says.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from datetime import datetime
 from pathlib import Path
 
@@ -57,7 +56,7 @@ def _failures(summary: EventSummary, *, rc: int | None, output_tail: str) -> tup
         return (*said, *summary.unreachable, *_broken_off(rc, "" if said else output_tail))
     failures: list[str] = []
     if stats.failures:
-        told = [failure.message for failure in _unrescued(summary.failures, stats)]
+        told = [failure.message for failure in _unrescued(summary, stats)]
         failures += told or [f"tasks failed on {', '.join(sorted(stats.failures))}"]
     if stats.unreachable:
         failures += summary.unreachable or [f"unreachable hosts: {', '.join(sorted(stats.unreachable))}"]
@@ -68,15 +67,19 @@ def _failures(summary: EventSummary, *, rc: int | None, output_tail: str) -> tup
     return tuple(failures)
 
 
-def _unrescued(failures: list[TaskFailure], stats: PlayStats) -> list[TaskFailure]:
-    """Keep for each host as many of its last failures as its recap counts: earlier ones were rescued."""
-    left = defaultdict(int, stats.failures)
-    kept: list[TaskFailure] = []
-    for failure in reversed(failures):
-        if left[failure.host] > 0:
-            left[failure.host] -= 1
-            kept.append(failure)
-    return kept[::-1]
+def _unrescued(summary: EventSummary, stats: PlayStats) -> list[TaskFailure]:
+    """Keep the failures that no block rescued, and those of which that can't be known.
+
+    No event says which failure was rescued. Where a host failed more often than its recap counts, only one with which
+    the play ended is known to be none of them: a rescue would have followed it.
+    """
+    last = summary.ended_with
+    alone = last.host if last is not None and stats.failures.get(last.host) == 1 else None
+    return [
+        failure
+        for failure in summary.failures
+        if stats.failures.get(failure.host, 0) > 0 and (failure.host != alone or failure is last)
+    ]
 
 
 def _broken_off(rc: int | None, output_tail: str) -> tuple[str, ...]:

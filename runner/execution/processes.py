@@ -10,17 +10,24 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Iterable
+import time
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 MARK = "ANSIBLE_OPERATOR_RUN"
 """The environment variable that every process of a run inherits; its value is the run's ident."""
 
+OWNER_MARK = "ANSIBLE_OPERATOR_PROCESS"
+"""The environment variable beside it; its value is the `identity` of the operator's process that started the run."""
+
 _PROC = Path("/proc")
 _POLL = 0.05
+_QUICK_POLL = 0.01
 _GIVE_UP = 5.0
 """Seconds after the first SIGKILL: what still lives then is another user's (`become`)."""
 _ASYNC_WRAPPER = b"async_wrapper"
+_START_TIME = 19
+"""Where `stat` has it, counted from the state on."""
 
 
 def processes_of(ident: str) -> set[int]:
@@ -29,6 +36,64 @@ def processes_of(ident: str) -> set[int]:
     wanted = f"{MARK}={ident}".encode()
     marked = {pid for pid in parents if wanted in _read(pid, "environ").split(b"\0")}
     return _with_descendants(marked, parents=parents)
+
+
+def identity(pid: int) -> str:
+    """Return what tells process *pid* from an earlier or later one of the same id; empty if it doesn't live."""
+    fields = _stat(pid)
+    return f"{pid}-{int(fields[_START_TIME])}" if _lives(fields) and len(fields) > _START_TIME else ""
+
+
+def own_identity() -> str:
+    """Return the `identity` of this process; on a system without /proc it is the bare id."""
+    return identity(os.getpid()) or str(os.getpid())
+
+
+def kill_now(idents: Collection[str], *, limit: float) -> int:
+    """Kill the processes of runs *idents* of this very process, without grace, and wait until they are gone.
+
+    Returns:
+        how many were signalled.
+    """
+    signalled: set[int] = set()
+    deadline = time.monotonic() + limit
+    while left := _own_processes(idents):
+        signalled |= _signal(left, signal.SIGKILL)
+        if not left & signalled or time.monotonic() > deadline:
+            break  # others' processes (`become`), or stuck in the kernel
+        time.sleep(_QUICK_POLL)
+    return len(signalled)
+
+
+def _own_processes(idents: Collection[str]) -> set[int]:
+    parents = _parents()
+    wanted = {f"{MARK}={ident}".encode() for ident in idents}
+    owner = f"{OWNER_MARK}={own_identity()}".encode()
+    marked = set()
+    for pid in parents:
+        variables = set(_read(pid, "environ").split(b"\0"))
+        if owner in variables and not wanted.isdisjoint(variables):
+            marked.add(pid)
+    return _with_descendants(marked, parents=parents) - {os.getpid()}
+
+
+def in_use(folder: Path) -> bool:
+    """Tell whether a living process was given something below *folder*, or works there; yes if it can't be known."""
+    if not _PROC.is_dir():
+        return True
+    # by its name, which is unique: a link may give the folder another path
+    wanted = os.fsencode(folder.name)
+    return any(
+        wanted in _read(pid, "environ") or wanted in _read(pid, "cmdline") or _works_in(pid, folder)
+        for pid in _parents()
+    )
+
+
+def _works_in(pid: int, folder: Path) -> bool:
+    try:
+        return folder.name in (_PROC / str(pid) / "cwd").readlink().parts
+    except OSError:
+        return False
 
 
 def detached_tasks(pids: Iterable[int]) -> set[int]:
@@ -62,10 +127,14 @@ def _to_end(ident: str, *, spare_detached: bool) -> set[int]:
     return found - detached_tasks(found) if spare_detached else found
 
 
-def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+def _signal(pids: Iterable[int], number: signal.Signals) -> set[int]:
+    """Send *number*, and return the ids of those that got it."""
+    reached: set[int] = set()
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
+            reached.add(pid)
+    return reached
 
 
 def _with_descendants(roots: set[int], *, parents: dict[int, int]) -> set[int]:
@@ -82,11 +151,19 @@ def _parents() -> dict[int, int]:
     parents: dict[int, int] = {}
     for entry in _PROC.iterdir() if _PROC.is_dir() else ():
         if entry.name.isdigit():
-            # after the command's name, which may hold blanks and brackets: state, then the parent's id
-            fields = _read(int(entry.name), "stat").rpartition(b")")[2].split()
-            if len(fields) > 1 and fields[0] not in {b"Z", b"X"}:
+            fields = _stat(int(entry.name))
+            if _lives(fields):
                 parents[int(entry.name)] = int(fields[1])
     return parents
+
+
+def _stat(pid: int) -> list[bytes]:
+    """Return what `stat` says after the command's name, which may hold blanks and brackets: state, parent's id, ..."""
+    return _read(pid, "stat").rpartition(b")")[2].split()
+
+
+def _lives(fields: list[bytes]) -> bool:
+    return len(fields) > 1 and fields[0] not in {b"Z", b"X"}
 
 
 def _read(pid: int, name: str) -> bytes:

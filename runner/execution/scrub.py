@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,29 +18,39 @@ from runner.execution.files import write_private
 
 MASK = "********"
 _SECRET_NAME = re.compile(r"SECRET|TOKEN|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY", re.IGNORECASE)
+_PLACE_NAME = re.compile(r"(?:_|^)(?:FILE|FILENAME|PATH|DIR|DIRECTORY|FOLDER)S?$", re.IGNORECASE)
+"""Such a variable says where a secret is, and holds none."""
 _SHORTEST = 6
 """Shorter values would hide innocent text."""
-_STRUCTURE = (
-    "playbook_on_stats playbook_on_task_start runner_item_on_failed runner_on_unreachable runner_on_failed "
-    "event_data localhost failures changed processed created counter stdout task_action operator_sdk.util.requeue_after"
-)
-"""Words that events are made of: a secret that is one of them could not be masked without breaking the event."""
 _ENVIRONMENT_FACT = "ansible_env"
+
+# What the runtime itself reads of an event stays, whatever the secrets are: one that equals a word of it would
+# otherwise change how the run is judged.
+_EVENT_VALUES = frozenset({"event", "uuid", "parent_uuid", "created", "runner_ident"})
+_DATA_VALUES = frozenset({"host", "task_action", "resolved_action", "uuid", "task_uuid", "play_uuid", "playbook_uuid"})
+_RECAP_VALUES = frozenset({"changed", "dark", "failures", "ignored", "ok", "processed", "rescued", "skipped"})
+"""They count by host name."""
+_KEYS = frozenset({
+    "censored",
+    "item",
+    "_ansible_item_label",
+    "module_stderr",
+    "msg",
+    "period",
+    "reason",
+    "results",
+    "ansible_facts",
+})
 
 
 class Scrubber:
     """Masks the values of variables whose names say that they are secrets."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        """Learn the secrets of *environ*; the name of a file that holds one is none."""
-        values = {
-            value
-            for name, value in environ.items()
-            if _SECRET_NAME.search(name) and len(value) >= _SHORTEST
-            if not value.startswith("/") and value not in _STRUCTURE
-        }
-        forms = values | {json.dumps(value)[1:-1] for value in values}
-        self._forms = sorted(forms, key=len, reverse=True)
+        """Learn the secrets of *environ*; where a file that holds one lies is none."""
+        values = {value for name, value in environ.items() if _is_secret(name, value)}
+        escaped = {json.dumps(value, ensure_ascii=ascii_only)[1:-1] for value in values for ascii_only in (True, False)}
+        self._forms = sorted(values | escaped, key=len, reverse=True)
 
     def text(self, text: str) -> str:
         """Return *text* with secrets masked."""
@@ -47,10 +58,44 @@ class Scrubber:
             text = text.replace(form, MASK)
         return text
 
-    def document(self, text: str) -> str:
-        """Return JSON *text* with secrets masked, and without gathered environments."""
-        masked = self.text(text)
-        return json.dumps(_without_environment(json.loads(masked))) if f'"{_ENVIRONMENT_FACT}"' in masked else masked
+    def value(self, value: Any) -> Any:
+        """Return parsed JSON with secrets masked in its strings and keys, and without gathered environments."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self.value(item) for item in value]
+        if not isinstance(value, Mapping):
+            return value
+        return {self._key(key): self.value(item) for key, item in value.items() if key != _ENVIRONMENT_FACT}
+
+    def event(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an event like `value`, but with the fields untouched that the runtime reads to judge a run."""
+        return {
+            key: value
+            if key in _EVENT_VALUES
+            else self._data(value, recap=event.get("event") == "playbook_on_stats")
+            if key == "event_data"
+            else self.value(value)
+            for key, value in event.items()
+        }
+
+    def _data(self, data: Any, *, recap: bool) -> Any:
+        if not isinstance(data, Mapping):
+            return self.value(data)
+        kept = _DATA_VALUES | _RECAP_VALUES if recap else _DATA_VALUES
+        masked = {key: value if key in kept else self.value(value) for key, value in data.items()}
+        result = data.get("res")
+        asks_for_requeue = str(data.get("task_action")).rpartition(".")[2] == "requeue_after"
+        if asks_for_requeue and isinstance(result, Mapping) and "period" in result:
+            masked["res"]["period"] = result["period"]
+        return masked
+
+    def _key(self, key: str) -> str:
+        return key if key in _KEYS else self.text(key)
+
+    def fragment(self, text: str) -> str:
+        """Return what was to be JSON with secrets masked, up to a gathered environment, whose end nobody can tell."""
+        return self.text(text.partition(f'"{_ENVIRONMENT_FACT}"')[0])
 
     def file(self, path: Path) -> None:
         """Mask secrets in a file of plain text."""
@@ -60,9 +105,8 @@ class Scrubber:
                 write_private(path, masked)
 
 
-def _without_environment(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_without_environment(item) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    return {key: _without_environment(item) for key, item in value.items() if key != _ENVIRONMENT_FACT}
+def _is_secret(name: str, value: str) -> bool:
+    if len(value) < _SHORTEST or not _SECRET_NAME.search(name) or _PLACE_NAME.search(name):
+        return False
+    # many a generated key begins with a slash: only a path that is there is taken for one
+    return not (value.startswith("/") and os.path.lexists(value))

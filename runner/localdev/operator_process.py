@@ -90,6 +90,15 @@ class OperatorProcess:
         text = self._log.read_text(errors="replace") if self._log.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal and don't wait."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
+    def wait(self, *, limit: float = 60.0) -> int:
+        """Wait for its end and return the exit code."""
+        return 0 if self._process is None else self._process.wait(limit)
+
     def kill(self) -> None:
         """SIGKILL, for tests of crashes: nothing is cleaned up."""
         if self._process is not None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ansible.module_utils.common.dict_transformations import camel_dict_to_snake_dict
+
 try:
     from botocore.exceptions import BotoCoreError, ClientError
 except ImportError:  # AnsibleAWSModule reports the missing library
@@ -25,6 +27,12 @@ def call(module: Any, method: Callable[..., dict[str, Any]], **request: Any) -> 
     except BotoCoreError as error:
         module.fail_json(**_failure({"Code": type(error).__name__, "Message": str(error)}, {}))
     raise AssertionError("fail_json ends the process")
+
+
+def instance_of(answered: dict[str, Any]) -> dict[str, Any]:
+    """Return one instance of AWS's answer with snake-cased keys, and its tags as a mapping."""
+    instance: dict[str, Any] = camel_dict_to_snake_dict(answered, ignore_list=["Tags"])
+    return {**instance, "tags": {tag["Key"]: tag["Value"] for tag in answered.get("Tags") or []}}
 
 
 def _failure(error: dict[str, Any], metadata: dict[str, Any]) -> dict[str, str]:

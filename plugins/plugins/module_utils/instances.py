@@ -1,6 +1,6 @@
 """Reading described instances: which one is the object's, and where it differs from the spec. Pure functions.
 
-An instance is a mapping as `amazon.aws.ec2_instance_info` returns it (snake-cased keys, tags as a mapping).
+An instance is a mapping as `ec2_describe` returns it (snake-cased keys, tags as a mapping).
 """
 
 from __future__ import annotations

@@ -118,12 +118,8 @@ message:
 
 from typing import Any  # noqa: E402 - Ansible wants the documentation first
 
-from ansible.module_utils.common.dict_transformations import camel_dict_to_snake_dict  # noqa: E402
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule  # noqa: E402
-from ansible_collections.amazon.aws.plugins.module_utils.tagging import (  # noqa: E402
-    boto3_tag_list_to_ansible_dict,
-)
-from ansible_collections.aws_operator.core.plugins.module_utils.aws_calls import call  # noqa: E402
+from ansible_collections.aws_operator.core.plugins.module_utils.aws_calls import call, instance_of  # noqa: E402
 from ansible_collections.aws_operator.core.plugins.module_utils.launch import run_instances_request  # noqa: E402
 
 _STORAGE = {
@@ -163,10 +159,7 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=True, client_token=token, instance={})
     answer = call(module, module.client("ec2").run_instances, **run_instances_request(module.params))
-    launched = answer["Instances"][0]
-    instance = camel_dict_to_snake_dict(launched, ignore_list=["Tags"])
-    instance["tags"] = boto3_tag_list_to_ansible_dict(launched.get("Tags") or [])
-    module.exit_json(changed=True, client_token=token, instance=instance)
+    module.exit_json(changed=True, client_token=token, instance=instance_of(answer["Instances"][0]))
 
 
 if __name__ == "__main__":

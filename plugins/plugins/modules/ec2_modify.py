@@ -31,6 +31,14 @@ options:
   iam_instance_profile:
     description: Name or ARN of the instance profile to associate.
     type: str
+  tags:
+    description: Tags to set; others stay.
+    type: dict
+    default: {}
+  remove_tags:
+    description: Tags to take away, each only while it has the value given here.
+    type: dict
+    default: {}
 extends_documentation_fragment:
   - amazon.aws.common.modules
   - amazon.aws.region.modules
@@ -91,6 +99,8 @@ def argument_spec() -> dict[str, Any]:
         "instance_type": {"type": "str"},
         "security_group_ids": {"type": "list", "elements": "str"},
         "iam_instance_profile": {"type": "str"},
+        "tags": {"type": "dict", "default": {}},
+        "remove_tags": {"type": "dict", "default": {}},
     }
 
 
@@ -116,6 +126,14 @@ def set_profile(module: Any, client: Any) -> None:
     else:
         method, target = client.associate_iam_instance_profile, {"InstanceId": instance_id}
     call(module, method, IamInstanceProfile=profile, **target)
+
+
+def set_tags(module: Any, client: Any) -> None:
+    """Set tags and take others away."""
+    for option, method in (("tags", client.create_tags), ("remove_tags", client.delete_tags)):
+        tags = [{"Key": key, "Value": str(value)} for key, value in sorted(module.params[option].items())]
+        if tags:
+            call(module, method, Resources=[module.params["instance_id"]], Tags=tags)
 
 
 def set_power(module: Any, client: Any) -> tuple[str, bool]:
@@ -155,6 +173,7 @@ def main() -> None:
     set_attributes(module, client)
     if module.params["iam_instance_profile"]:
         set_profile(module, client)
+    set_tags(module, client)
     state, existed = set_power(module, client)
     module.exit_json(changed=existed, state=state, existed=existed)
 

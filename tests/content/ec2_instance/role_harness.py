@@ -84,10 +84,15 @@ class Bench:
     """On top of the process's environment."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """On top of the runtime's variables."""
+    verbosity: str = "-vv"
 
     def with_variables(self, **variables: Any) -> Bench:
         """Return a bench whose runs have these variables too."""
         return replace(self, variables={**self.variables, **variables})
+
+    def with_verbosity(self, verbosity: str) -> Bench:
+        """Return a bench whose runs print as much as *verbosity* (`-v` to `-vvvv`) asks for."""
+        return replace(self, verbosity=verbosity)
 
     async def create(self, *, name: str = "web", **spec: Any) -> Object:
         """Create an EC2Instance object."""
@@ -160,7 +165,7 @@ class Bench:
         process = await asyncio.create_subprocess_exec(
             str(Path(sys.executable).parent / "ansible-playbook"),
             *(
-                "-vv",
+                self.verbosity,
                 "-c",
                 "local",
                 "-i",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
+from runner.localdev.ec2.faults import Fault
 from runner.testing.cluster import SECRETS
 from tests.content.ec2_instance.role_harness import SECRET_KEY, Bench
 
@@ -28,7 +29,8 @@ async def test_missing_secret_is_named(bench: Bench) -> None:
 
 
 async def test_credentials_never_show(bench: Bench) -> None:
-    """No credential, and no user data of a secret, shows in output, status or Events (S1)."""
+    """No credential and no user data of a secret shows in status or Events, or in output at verbosity 4 (S1)."""
+    bench = bench.with_verbosity("-vvvv")
     canaries = {"AWS_ACCESS_KEY_ID": "CANARY1", "AWS_SECRET_ACCESS_KEY": "CANARY2", "AWS_SESSION_TOKEN": "CANARY3"}
     await make_secret(bench, "aws", **canaries)
     await make_secret(bench, "boot", userData="CANARY4")
@@ -43,6 +45,23 @@ async def test_credentials_never_show(bench: Bench) -> None:
     sinks = run.output + plain.output + json.dumps([run.obj, plain.obj]) + json.dumps(await bench.events())
     for canary in (*canaries.values(), "CANARY4", SECRET_KEY, "CANARYaccesskey"):
         assert canary not in sinks
+
+
+async def test_user_data_of_the_spec_never_shows(bench: Bench) -> None:
+    """User data shows neither in a successful nor in a failed run's output, at verbosity 4 (S1)."""
+    loud = bench.with_verbosity("-vvvv")
+    obj = await bench.create(userData="CANARY5")
+    bench.aws.add_fault(Fault(action="RunInstances", code="UnauthorizedOperation", message="no", times=None))
+    failed = await loud.run()
+    assert (failed.ok, failed.ready["reason"]) == (False, "UnauthorizedOperation")
+    assert "UnauthorizedOperation: AWS answered UnauthorizedOperation: no (request id " in failed.output
+    bench.aws.clear_faults()
+    launched = await loud.run()
+    assert launched.ok, launched.output[-3000:]
+    (machine,) = bench.mine(obj)
+    assert bench.aws.user_data(machine.id) == "CANARY5"
+    told = json.dumps([failed.status, launched.status, await bench.events()])
+    assert "CANARY5" not in failed.output + launched.output + told
 
 
 async def test_missing_user_data_is_named(bench: Bench) -> None:

@@ -61,6 +61,19 @@ async def test_launch_that_never_happened_does_not_hold_the_object(bench: Bench)
     assert run.writes == []
 
 
+async def test_object_without_any_launch_goes_without_aws(bench: Bench) -> None:
+    """An object whose credentials never existed goes at once, as no launch is recorded; with one recorded it stays."""
+    await bench.create(credentialsSecretRef={"name": "nowhere"})
+    gone = await bench.run(finalizing=True)
+    assert gone.ok, gone.output[-3000:]
+    assert (list(gone.calls), gone.status) == ([], {})
+    assert "there is no secret nowhere" in gone.output
+    before = await bench.get()
+    await bench.patch_status(launchAttempt=1, launchRequestedAt="2026-11-29T12:00:00Z")
+    stays = await bench.run(obj=before, finalizing=True)
+    assert (stays.ok, stays.ready["reason"]) == (False, "CredentialsSecretNotFound")
+
+
 async def test_protected_machine_keeps_the_object(bench: Bench) -> None:
     """A machine with termination protection keeps its object, with AWS's code in the condition (E5 b)."""
     obj = await bench.create()

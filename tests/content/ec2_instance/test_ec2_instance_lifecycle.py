@@ -160,6 +160,16 @@ async def test_foreign_machines_stay_untouched(bench: Bench) -> None:
     }
 
 
+async def test_failing_aws_ends_the_run_after_three_tries(bench: Bench) -> None:
+    """An AWS that answers 500 to everything is asked three times, and then the runtime's back-off takes over."""
+    await bench.create()
+    bench.aws.add_fault(Fault(action="DescribeInstances", code="InternalError", status=500, times=None))
+    run = await bench.run()
+    assert [call.action for call in run.calls] == ["DescribeInstances"] * 3
+    assert (run.ok, run.ready["reason"]) == (False, "InternalError")
+    assert "request id " in run.ready["message"]
+
+
 @pytest.mark.parametrize(
     ("code", "event"),
     [("UnauthorizedOperation", "LaunchFailed"), ("InsufficientInstanceCapacity", "WaitingForCapacity")],

@@ -42,6 +42,7 @@ TASKS = """
       state: "{{ state }}"
       secret_came: "{{ (lookup('env', 'AWS_SECRET_ACCESS_KEY') | hash('sha256')) }}"
       kubeconfig: "{{ lookup('env', 'K8S_AUTH_KUBECONFIG') }}"
+      fact_cache: "{{ lookup('env', 'ANSIBLE_CACHE_PLUGIN_CONNECTION') }}"
       same: "{{ lookup('env', 'KUBECONFIG') == lookup('env', 'K8S_AUTH_KUBECONFIG') }}"
       mode: "{{ (lookup('env', 'KUBECONFIG') | expanduser) is file }}"
 - ansible.builtin.debug: {msg: "{{ password }}"}
@@ -163,8 +164,14 @@ def test_the_artifacts_are_those_of_ansible_runner(finished: Finished) -> None:
     assert link.readlink() == finished.outcome.artifacts
     assert link.readlink().is_absolute()
     names = {path.name for path in link.iterdir()}
-    assert {"command", "stdout", "stderr", "rc", "status", "job_events", "fact_cache"} <= names
+    assert {"command", "stdout", "stderr", "rc", "status", "job_events"} <= names
     assert (link / "rc").read_text() == "2"
+
+
+def test_gathered_facts_were_never_among_the_artifacts(finished: Finished) -> None:
+    """Should the operator die in mid-run, no environment stays: the cache was in the scratch folder (case S2)."""
+    assert finished.bench.written("seen.json")["fact_cache"].startswith(str(finished.bench.scratch))
+    assert not list(finished.directory.rglob("fact_cache"))
 
 
 def test_no_temporary_file_is_left(finished: Finished) -> None:

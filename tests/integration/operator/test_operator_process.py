@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,32 @@ async def test_the_grace_period_ends_a_long_run_and_leaves_no_process(project: P
     operator.stop()
     assert not _processes("sleep\x0097531")
     assert not _processes(f"/{project.group}/")
+
+
+async def test_a_second_signal_ends_everything_at_once(project: Project, start: StartOperator) -> None:
+    """The second SIGTERM exits 1 without waiting, and leaves neither a play nor a kubeconfig behind."""
+    operator = start()
+    await project.create("one", seconds=97533)
+    await wait_until(lambda: _is(_processes("sleep\x0097533")), what="the sleep of the role")
+    operator.signal(signal.SIGTERM)
+    await wait_until(lambda: _is("a second one ends" in operator.tail()), what="the first signal to be taken")
+    operator.signal(signal.SIGTERM)
+    assert operator.wait() == 1
+    await wait_until(lambda: _is(not _processes("sleep\x0097533")), what="the play to be gone")
+    assert not list(project.folder.glob("ansible-operator-run-*"))
+
+
+async def test_leftovers_of_a_killed_operator_are_swept(project: Project, start: StartOperator) -> None:
+    """The next operator removes the scratch folder, kubeconfig included, that a killed one left."""
+    operator = start()
+    await project.create("one", seconds=2)
+    await wait_until(lambda: _noted(project, "start"), what="the run to start")
+    (left,) = project.folder.glob("ansible-operator-run-*")
+    operator.kill()
+    await wait_until(lambda: _is(project.count("end") == 1), what="the orphaned play to end")
+    await wait_until(lambda: _is(not _processes(left.name)), what="its processes to be gone")
+    start()
+    await wait_until(lambda: _is(not left.exists()), what="the folder to be swept")
 
 
 async def test_a_killed_operator_starts_again_where_it_was(project: Project, start: StartOperator) -> None:

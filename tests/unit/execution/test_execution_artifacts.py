@@ -120,6 +120,94 @@ def test_the_exit_code_is_ansibles(
     assert artifacts.rc(of_runner=of_runner) == expected
 
 
+def test_only_strings_of_an_event_are_masked(tmp_path: Path) -> None:
+    """A password of digits breaks no number: values and keys are masked as text, and the file stays JSON."""
+    artifacts = Artifacts(root=tmp_path, ident="1", scrubber=Scrubber({"DB_PASSWORD": "123456"}))
+    (artifacts.path / "job_events").mkdir(parents=True)
+    path = artifacts.path / "job_events/1-a.json"
+    result = {"duration": 0.123456, "msg": "it is 123456", "x123456": [{"123456": 123456}]}
+    path.write_text(json.dumps({"counter": 1, "event_data": {"res": result}}))
+    masked = {"duration": 0.123456, "msg": f"it is {MASK}", f"x{MASK}": [{MASK: 123456}]}
+    expected = {"counter": 1, "event_data": {"res": masked}}
+    assert artifacts.new_events() == [expected]
+    assert json.loads(path.read_text()) == expected
+
+
+@pytest.mark.parametrize("secret", ["runner_on_ok", "requeue_after", "event_data", "100000s", "localhost", "period"])
+def test_a_secret_that_is_a_word_of_events_changes_no_judgement(secret: str) -> None:
+    """What the runtime reads of an event stays, whatever the secrets are; the same word elsewhere is masked."""
+    event = {
+        "event": "runner_on_ok",
+        "event_data": {
+            "host": "localhost",
+            "task_action": "operator_sdk.util.requeue_after",
+            "res": {"period": "100000s", "note": f"<{secret}>"},
+        },
+    }
+    expected = json.loads(json.dumps(event).replace(f"<{secret}>", f"<{MASK}>"))
+    assert Scrubber({"TOKEN": secret}).event(event) == expected
+
+
+def test_the_recap_counts_by_host_whatever_the_secrets_are() -> None:
+    """A host whose name is a password keeps its counts, and statistics that a play set itself are masked."""
+    recap = {"failures": {"localhost": 1}, "ok": {}, "artifact_data": {"a": "localhost"}}
+    masked = Scrubber({"PASSWORD": "localhost"}).event({"event": "playbook_on_stats", "event_data": recap})
+    assert masked["event_data"] == {**recap, "artifact_data": {"a": MASK}}
+
+
+def test_a_half_written_event_is_read_again_before_it_is_skipped(tmp_path: Path) -> None:
+    """It holds the later events back until the next look, so that they stay in order, and no longer than that."""
+    artifacts = _artifacts(tmp_path, "1")
+    folder = artifacts.path / "job_events"
+    folder.mkdir()
+    for counter, text in ((1, '{"counter": 1}'), (2, '{"coun'), (3, '{"counter": 3}'), (4, '{"m": "other-canary')):
+        (folder / f"{counter}-a.json").write_text(text)
+    assert artifacts.new_events() == [{"counter": 1}]
+    (folder / "2-a.json").write_text('{"counter": 2}')
+    assert artifacts.new_events() == [{"counter": 2}, {"counter": 3}]
+    assert artifacts.unreadable == []
+    (folder / "5-a.json").write_text('{"counter": 5}')
+    assert artifacts.new_events() == [{"counter": 5}]
+    assert artifacts.unreadable == [folder / "4-a.json"]
+    assert (folder / "4-a.json").read_text() == '{"m": "' + MASK
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"7",
+        b'{"event_data": "x"}',
+        b'{"m": "\xff"}',
+        b"[" * 100_000,
+        b'{"a": {"ansible_env": {"X": "canary',
+    ],
+)
+def test_a_broken_event_is_skipped_at_last(tmp_path: Path, content: bytes) -> None:
+    """Whatever an event file holds, the run goes on without it, and neither a secret nor the environment stays."""
+    artifacts = _artifacts(tmp_path, "1")
+    folder = artifacts.path / "job_events"
+    folder.mkdir()
+    (folder / "1-a.json").write_bytes(content)
+    (folder / "2-a.json").write_text('{"counter": 2}')
+    assert artifacts.new_events(final=True) == [{"counter": 2}]
+    assert artifacts.unreadable == [folder / "1-a.json"]
+    assert b"canary" not in (folder / "1-a.json").read_bytes()
+    artifacts.finish(keep=0)
+
+
+def test_a_secret_may_begin_with_a_slash(tmp_path: Path) -> None:
+    """Only the name of a variable that says where, or a path that is there, exempts a value from masking."""
+    key = "/bPxRfiCYEXAMPLEKEY"
+    there = tmp_path / "credentials"
+    there.touch()
+    assert Scrubber({"AWS_SECRET_ACCESS_KEY": key}).text(f"<{key}>") == f"<{MASK}>"
+    for name, value in (("AWS_WEB_IDENTITY_TOKEN_FILE", key), ("SECRETS_DIR", key), ("API_TOKEN", str(there))):
+        assert Scrubber({name: value}).text(f"<{value}>") == f"<{value}>"
+
+
 def test_the_useful_end_starts_at_the_first_error() -> None:
     """Colours go, and so does what Ansible printed before it noticed."""
     output = "ansible-playbook [core 2.19]\r\n\x1b[0;31m[ERROR]: no such module\x1b[0m\r\nOrigin: /x:3\r\n"
@@ -137,6 +225,5 @@ def test_secrets_are_those_whose_variables_say_so() -> None:
     """Values of secret-looking variables are masked as they are and inside JSON; paths, short and other values stay."""
     scrubber = Scrubber({**SECRETS, "PASSWORD": "abc", "TOKEN_FILE": "/var/run/token"})
     assert scrubber.text('canary"with\\quotes') == MASK
-    assert scrubber.document(json.dumps({"m": 'a canary"with\\quotes b'})) == json.dumps({"m": f"a {MASK} b"})
-    assert Scrubber({"PASSWORD": "localhost"}).text("localhost") == "localhost"
+    assert scrubber.text(json.dumps({"m": 'a canary"with\\quotes b'})) == json.dumps({"m": f"a {MASK} b"})
     assert scrubber.text("abc /var/run/token /home/ordinary") == "abc /var/run/token /home/ordinary"

@@ -115,6 +115,28 @@ def test_an_ignored_failure_after_the_real_one_is_not_told() -> None:
     assert outcome.failures == ("real",)
 
 
+def test_failures_that_cannot_be_told_apart_are_all_told() -> None:
+    """A rescued failure in an `always` section, later than the real one, does not take its place: both are told."""
+    events = [
+        _event("runner_on_failed", res={"msg": "REAL"}),
+        _event("runner_on_failed", res={"msg": "cosmetic"}),
+        _event("runner_on_ok", task="rescue"),
+        _stats(failures={"localhost": 1}, rescued={"localhost": 1}),
+    ]
+    assert _outcome(events, rc=2).failures == ("REAL", "cosmetic")
+
+
+def test_a_host_whose_failures_were_all_rescued_is_not_told() -> None:
+    """Another host's real failure brings up nothing of the one that the recap does not count."""
+    events = [
+        _event("runner_on_failed", host="web", res={"msg": "rescued"}),
+        _event("runner_on_ok", host="web"),
+        _event("runner_on_failed", host="db", res={"msg": "REAL"}),
+        _stats(failures={"db": 1}, rescued={"web": 1}),
+    ]
+    assert _outcome(events, rc=2).failures == ("REAL",)
+
+
 @pytest.mark.parametrize(
     ("result", "expected"),
     [

@@ -26,8 +26,17 @@ FULL = ExecutionSettings(environ={"PATH": "/usr/bin:/bin"})
 def _prepare(root: Path, *, content: Content | None = None, spec: Any = None, **settings: Any) -> RunDirectory:
     request = run_request(watch=Watch(gvk=PROBE, content=content or Content()), spec=spec)
     return prepare(
-        request, settings=ExecutionSettings(runner_dir=root / "runner", **settings), kubeconfig=Path("/run/kubeconfig")
+        request,
+        settings=ExecutionSettings(runner_dir=root / "runner", **settings),
+        kubeconfig=Path("/run/kubeconfig"),
+        scratch=root / "scratch",
     )
+
+
+def test_gathered_facts_are_cached_in_the_scratch_folder(tmp_path: Path) -> None:
+    """Facts hold the environment: ansible-runner is told to keep them where the kubeconfig is, not in the artifacts."""
+    settings = json.loads((_prepare(tmp_path).path / "env/settings").read_text())
+    assert settings["fact_cache"] == str(tmp_path / "scratch/fact_cache")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What callers see: not yet an instance that was just launched, not any more one that is long gone."""
+"""What callers see: not yet an instance that was just launched, not any more one that is long gone; one more filter."""
 
 # ruff: noqa: SLF001 - moto's internals are what this package changes
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 from moto.ec2.exceptions import InvalidInstanceIdError
 from moto.ec2.models import EC2Backend, instances
-from moto.ec2.utils import filter_reservations
+from moto.ec2.utils import filter_dict_attribute_mapping, filter_reservations
 
 from runner.localdev.ec2.moto_patches.current import simulation
 
@@ -19,6 +19,8 @@ def patch() -> None:
     backend = instances.InstanceBackend
     backend.all_reservations = _all_reservations(backend.all_reservations)
     EC2Backend.do_resources_exist = _resources_exist(EC2Backend.do_resources_exist)
+    # moto keeps the token with the instance, and answers 500 to who looks for it.
+    filter_dict_attribute_mapping["client-token"] = "client_token"
 
 
 def _visible(instance: Any) -> bool:
