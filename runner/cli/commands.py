@@ -43,7 +43,7 @@ def option(flag: Flag) -> click.Option:
         type=FlagType(flag),
         default=flag.default or (None if flag.kind.parse is not str else ""),
         metavar=flag.kind.name,
-        help=flag.help,
+        help=flag.help if flag.works else f"{flag.help} (no effect in this version)",
         hidden=bool(flag.deprecated),
         show_default=bool(flag.default),
     )

@@ -58,6 +58,7 @@ def kill_now(idents: Collection[str], *, limit: float) -> int:
     signalled: set[int] = set()
     deadline = time.monotonic() + limit
     while left := _own_processes(idents):
+        _signal(left, signal.SIGSTOP)  # or a parent would go on to its next task once its child is gone
         signalled |= _signal(left, signal.SIGKILL)
         if not left & signalled or time.monotonic() > deadline:
             break  # others' processes (`become`), or stuck in the kernel

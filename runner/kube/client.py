@@ -276,6 +276,8 @@ async def load_configuration(settings: KubeSettings) -> Configuration:
     configuration.retries = None
     configuration.connection_pool_maxsize = 0  # no limit: each watch holds a connection for as long as it lives
     chosen = _kubeconfig(settings)
+    if chosen and not any(Path(part).expanduser().exists() for part in chosen.split(":") if part):
+        raise _config_error(FileNotFoundError("there is no such file"), settings=settings)
     try:
         if chosen:
             await kube_config.load_kube_config(config_file=chosen, client_configuration=configuration)

@@ -59,15 +59,17 @@ class Demo:
         self._kubeconfig = options.kubeconfig
         self._environ = dict(options.environ)
         self._kubectl = "kubectl"
-        self._tasks = 0
+        self._told = False
 
     def run(self) -> None:
         """Tell it all; raise `LocalPlaneError` with a reason where a chapter cannot end well."""
         with contextlib.ExitStack() as stack:
             folder = Path(tempfile.mkdtemp(prefix="ansible-operator-demo-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            stack.push(self._tell_interrupt)
             control = Ec2Control(self._start_parts(stack, folder=folder))
             operator = self._start_operator(stack, folder=folder)
+            stack.push(self._tell_interrupt)
             name = self._launch(operator)
             instance = self._show()
             self._repair(control, name=name, instance=instance)
@@ -115,7 +117,7 @@ class Demo:
                 port=free_ports(1)[0],
                 follower=self._follow,
             )
-            operator.start()
+            operator.start(arguments=["--graceful-shutdown-timeout=5s"])
             stack.callback(operator.stop)
             self._wait("the operator to be ready", operator.ready)
             self._narrator.say("It has listed the EC2Instances and is ready.")
@@ -170,9 +172,9 @@ class Demo:
         say("")
         say("What to try next:")
         say("  make demo KEEP=1     stay up, with the KUBECONFIG line to play with it")
-        say("  make dev-up run      control plane and operator of this tree, in the foreground")
+        say("  README.md            the five-minute tour: the same by hand, on a plane of your own (make dev-up)")
         say("  make test            everything that this project promises, on real parts")
-        say("  edit roles/ec2_instance/tasks/*.yml and run the demo again; README.md has the five-minute tour")
+        say("  edit roles/ec2_instance/tasks/*.yml and run the demo again")
 
     def _stay(self) -> None:
         """Print how to use what runs, and wait for Ctrl-C or SIGTERM."""
@@ -186,10 +188,15 @@ class Demo:
             signal.signal(number, lambda *_: ended.set())
         ended.wait()
 
+    def _tell_interrupt(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Say at once that a Ctrl-C was heard: stopping takes seconds."""
+        if kind is not None and issubclass(kind, KeyboardInterrupt) and not self._told:
+            self._told = True
+            self._narrator.say("Interrupted: stopping what was started; the run under way gets 5 seconds.")
+
     def _follow(self, record: Mapping[str, Any]) -> None:
         """Tell each task of a run as it starts."""
         if record.get("msg") == "[playbook task start]":
-            self._tasks += 1
             self._narrator.event(f"task {record.get('EventData.Name') or record.get('task')}")
         if record.get("msg") == "Ansible-runner exited successfully":
             self._narrator.event("the role ended well")

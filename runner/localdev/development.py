@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -19,7 +21,19 @@ from runner.localdev.plane import ControlPlane, PlaneOptions
 from runner.settings import environment
 
 DEFAULT_NODES = 2
-_REMEDY = "start one with `ansible-operator dev up`"
+
+
+def program() -> str:
+    """Return how a person in this folder and shell calls `ansible-operator`."""
+    beside = Path(sys.executable).parent / "ansible-operator"
+    if shutil.which("ansible-operator") or not beside.exists():
+        return "ansible-operator"
+    return str(beside.relative_to(Path.cwd())) if beside.is_relative_to(Path.cwd()) else str(beside)
+
+
+def remedy() -> str:
+    """Return what to do where no plane runs."""
+    return f"start one with `{program()} dev up`"
 
 
 def default_folder(environ: Mapping[str, str]) -> Path:
@@ -63,7 +77,7 @@ def down(folder: Path, *, report: Report) -> None:
 def status(folder: Path) -> tuple[bool, list[str]]:
     """Return whether a plane runs in *folder*, and lines about it."""
     if not state.exists(folder):
-        return False, [f"no control plane in {folder}: {_REMEDY}"]
+        return False, [f"no control plane in {folder}: {remedy()}"]
     plane = ControlPlane.load(folder)
     lines = [
         f"control plane  {'running' if plane.running else 'not complete: stop it with `dev down`'}",
@@ -88,7 +102,7 @@ def exports(folder: Path) -> list[str]:
     plane = _running(folder)
     lines = [
         f"export KUBECONFIG={shlex.quote(str(plane.kubeconfig))}",
-        f'export PATH={shlex.quote(str(plane.assets.folder))}:"$PATH"',
+        f'export PATH={shlex.quote(str(plane.assets.folder))}:{shlex.quote(str(Path(sys.executable).parent))}:"$PATH"',
     ]
     if plane.ec2_endpoint:
         values = {
@@ -121,12 +135,12 @@ def kubectl(folder: Path, *, arguments: Sequence[str]) -> int:
 
 def _running(folder: Path) -> ControlPlane:
     if not state.exists(folder):
-        raise LocalPlaneError(f"no control plane in {folder}: {_REMEDY}")
+        raise LocalPlaneError(f"no control plane in {folder}: {remedy()}")
     plane = ControlPlane.load(folder)
     if not plane.running:
         ended = ", ".join(name for name, alive in plane.components().items() if not alive)
         raise LocalPlaneError(
-            f"the control plane in {folder} is not running ({ended or 'its start was not finished'}): {_REMEDY}"
+            f"the control plane in {folder} is not running ({ended or 'its start was not finished'}): {remedy()}"
         )
     return plane
 

@@ -115,6 +115,10 @@ class OperatorProcess:
                 self._process.wait(grace)
             except subprocess.TimeoutExpired:
                 self._process.kill()
+            except KeyboardInterrupt:  # a person who cannot wait: the second signal ends it and its plays at once
+                self._process.terminate()
+                self._process.wait()
+                raise
         code = self._process.wait()
         if self._thread is not None:
             self._thread.join(timeout=5)

@@ -6,6 +6,7 @@ become text where text is wanted, and nothing else is converted: the rules of th
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
@@ -125,7 +126,9 @@ class Section:
             key = key_of(key_node, place=self.place)
             name = names.get(key.lower())
             if name is None:
-                self._notes.append(f"line {line_of(key_node)}: unknown key {self._prefix}{key} is ignored")
+                near = difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.8)
+                hint = f"; did you mean {self._prefix}{names[near[0]]}?" if near else ""
+                self._notes.append(f"line {line_of(key_node)}: unknown key {self._prefix}{key} is ignored{hint}")
                 continue
             earlier = found.get(name)
             if earlier is None or key == name or earlier[0] != name:  # the exact spelling wins, then the last one

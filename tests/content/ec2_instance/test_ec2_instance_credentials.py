@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 
+import pytest
+
 from runner.localdev.ec2.faults import Fault
 from runner.testing.cluster import SECRETS
 from tests.content.ec2_instance.role_harness import SECRET_KEY, Bench
@@ -64,6 +66,7 @@ async def test_user_data_of_the_spec_never_shows(bench: Bench) -> None:
     assert "CANARY5" not in failed.output + launched.output + told
 
 
+@pytest.mark.full
 async def test_missing_user_data_is_named(bench: Bench) -> None:
     """A secret without the key of the user data is named, and nothing is launched."""
     await make_secret(bench, "boot", other="x")
@@ -73,6 +76,7 @@ async def test_missing_user_data_is_named(bench: Bench) -> None:
     assert bench.mine(obj) == []
 
 
+@pytest.mark.full
 async def test_region_is_never_guessed(bench: Bench) -> None:
     """Without a region anywhere the object says what to set."""
     await bench.create(region=None)

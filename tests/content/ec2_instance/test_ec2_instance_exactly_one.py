@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from runner.localdev.ec2.faults import Fault
 from tests.content.ec2_instance.role_harness import Bench, Run
 
@@ -28,6 +30,7 @@ async def test_lost_answer_of_the_launch_leaves_one_machine(bench: Bench) -> Non
     assert repeated.status["instanceId"] == machine.id
 
 
+@pytest.mark.full
 async def test_lost_status_leaves_one_machine(bench: Bench) -> None:
     """A run that saw the object as of before the launch adopts the machine and launches none (E1)."""
     obj = await bench.create()
@@ -53,6 +56,7 @@ async def test_machine_that_aws_does_not_show_yet_is_waited_for(bench: Bench) ->
     assert len(bench.mine(obj)) == 1
 
 
+@pytest.mark.full
 async def test_spent_token_leads_to_the_next_attempt(bench: Bench) -> None:
     """An attempt whose machine has ended unseen is given up for the next one instead of failing for ever (E1)."""
     obj = await bench.create()
@@ -67,6 +71,7 @@ async def test_spent_token_leads_to_the_next_attempt(bench: Bench) -> None:
     assert len(bench.mine(obj)) == 1
 
 
+@pytest.mark.full
 async def test_two_objects_of_one_name_have_a_machine_each(bench: Bench) -> None:
     """Objects are told apart by their UID: one that is made again gets a machine of its own (E3)."""
     first = await bench.create()

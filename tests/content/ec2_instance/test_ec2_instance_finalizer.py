@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import boto3
+import pytest
 
 from runner.localdev.ec2.faults import Fault
 from tests.content.ec2_instance.role_harness import Bench
@@ -21,6 +22,7 @@ async def test_machine_is_terminated_and_seen_gone(bench: Bench) -> None:
     assert "Terminated" in await bench.events()
 
 
+@pytest.mark.full
 async def test_machine_that_is_slow_to_go_keeps_the_object(bench: Bench) -> None:
     """A machine that is still shutting down makes the finalizer ask to be repeated, and isn't terminated again."""
     bench.aws.configure(shutting_down=3600)
@@ -35,6 +37,7 @@ async def test_machine_that_is_slow_to_go_keeps_the_object(bench: Bench) -> None
     assert '"period": "5s"' in second.output
 
 
+@pytest.mark.full
 async def test_deletion_in_the_middle_of_a_launch_leaves_nothing(bench: Bench) -> None:
     """A machine whose launch had no answer and that AWS shows late is found and terminated (E5 a)."""
     obj = await bench.create()
@@ -74,6 +77,7 @@ async def test_object_without_any_launch_goes_without_aws(bench: Bench) -> None:
     assert (stays.ok, stays.ready["reason"]) == (False, "CredentialsSecretNotFound")
 
 
+@pytest.mark.full
 async def test_protected_machine_keeps_the_object(bench: Bench) -> None:
     """A machine with termination protection keeps its object, with AWS's code in the condition (E5 b)."""
     obj = await bench.create()
@@ -91,6 +95,7 @@ async def test_protected_machine_keeps_the_object(bench: Bench) -> None:
     assert len(bench.mine(obj)) == 1
 
 
+@pytest.mark.full
 async def test_machine_that_is_gone_already_lets_the_object_go(bench: Bench) -> None:
     """A machine that was terminated before, or that AWS has forgotten, ends the finalizer at once (E5 c)."""
     await bench.create()
@@ -103,6 +108,7 @@ async def test_machine_that_is_gone_already_lets_the_object_go(bench: Bench) -> 
     assert forgotten.ok, forgotten.output[-3000:]
 
 
+@pytest.mark.full
 async def test_machine_without_a_record_is_found_by_its_tag(bench: Bench) -> None:
     """A machine whose id the status lost is terminated all the same (E5 d)."""
     obj = await bench.create()
@@ -112,6 +118,7 @@ async def test_machine_without_a_record_is_found_by_its_tag(bench: Bench) -> Non
     assert bench.mine(obj) == []
 
 
+@pytest.mark.full
 async def test_denied_termination_keeps_the_object(bench: Bench) -> None:
     """Without the right to terminate, or to look, the object stays with a readable condition (E5 e)."""
     obj = await bench.create()

@@ -79,6 +79,7 @@ async def test_machine_terminated_from_outside_is_replaced(bench: Bench) -> None
     assert "Replaced" in await bench.events()
 
 
+@pytest.mark.full
 async def test_tags_are_kept_in_step(bench: Bench) -> None:
     """Tags of the spec are set and taken away as it changes, and tags that others set stay."""
     obj = await bench.create(tags={"team": "a", "stage": "dev"})
@@ -94,6 +95,7 @@ async def test_tags_are_kept_in_step(bench: Bench) -> None:
     assert (await bench.run()).writes == []
 
 
+@pytest.mark.full
 async def test_type_changes_while_the_machine_is_stopped(bench: Bench) -> None:
     """A type change waits with StopRequired while the machine runs, and is made once it's stopped."""
     await bench.create()
@@ -107,6 +109,7 @@ async def test_type_changes_while_the_machine_is_stopped(bench: Bench) -> None:
     assert (machine.type, machine.state, stopped.ready["reason"]) == ("t3.large", "stopped", "Stopped")
 
 
+@pytest.mark.full
 async def test_immutable_change_is_reported_and_replaced_only_by_policy(bench: Bench) -> None:
     """Another image is named in the condition, and leads to another machine only with OnImmutableChange."""
     obj = await bench.create()
@@ -135,6 +138,7 @@ async def test_text_that_looks_like_a_template_arrives_as_it_is(bench: Bench) ->
     assert not marker.exists()
 
 
+@pytest.mark.full
 async def test_foreign_machines_stay_untouched(bench: Bench) -> None:
     """Of twenty machines of others, some with a similar name, none is adopted, changed or terminated (E3)."""
     aws = client(bench)

@@ -149,9 +149,9 @@ def test_unknown_keys_are_ignored_and_noted_with_their_line(project: Project) ->
 
     assert project.load(text).notes == (
         "line 5: unknown key maxWorkers is ignored",
-        "line 7: unknown key blacklist.apiVersion is ignored",
-        "line 8: unknown key selector.matchLabel is ignored",
-        "line 6: unknown key finalizer.Rolle is ignored",
+        "line 7: unknown key blacklist.apiVersion is ignored; did you mean blacklist.version?",
+        "line 8: unknown key selector.matchLabel is ignored; did you mean selector.matchLabels?",
+        "line 6: unknown key finalizer.Rolle is ignored; did you mean finalizer.role?",
     )
 
 
