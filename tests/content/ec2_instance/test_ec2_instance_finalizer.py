@@ -132,6 +132,7 @@ async def test_denied_termination_keeps_the_object(bench: Bench) -> None:
     assert len(bench.mine(obj)) == 1
 
 
+@pytest.mark.full
 async def test_retained_machine_stays(bench: Bench) -> None:
     """With deletionPolicy Retain the machine and its tags stay."""
     obj = await bench.create(deletionPolicy="Retain")

@@ -176,7 +176,10 @@ async def test_failing_aws_ends_the_run_after_three_tries(bench: Bench) -> None:
 
 @pytest.mark.parametrize(
     ("code", "event"),
-    [("UnauthorizedOperation", "LaunchFailed"), ("InsufficientInstanceCapacity", "WaitingForCapacity")],
+    [
+        pytest.param("UnauthorizedOperation", "LaunchFailed", marks=pytest.mark.full),
+        ("InsufficientInstanceCapacity", "WaitingForCapacity"),
+    ],
 )
 async def test_refused_launch_is_told_with_code_and_request_id(bench: Bench, code: str, event: str) -> None:
     """A launch that AWS refuses fails the play, with AWS's code and request id in the condition, and an Event."""
