@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,7 @@ import yaml
 from runner.errors import LocalPlaneError
 from runner.localdev import assets as programs
 from runner.localdev.ec2.control import Ec2Control
+from runner.localdev.ec2.server import Ec2Emulator
 from runner.localdev.narrator import Narrator
 from runner.localdev.operator_process import OperatorProcess
 from runner.localdev.plane import ControlPlane
@@ -59,6 +61,7 @@ class Demo:
         self._kubeconfig = options.kubeconfig
         self._environ = dict(options.environ)
         self._kubectl = "kubectl"
+        self._namespace: tuple[str, ...] = ()
         self._told = False
 
     def run(self) -> None:
@@ -71,7 +74,7 @@ class Demo:
             operator = self._start_operator(stack, folder=folder)
             stack.push(self._tell_interrupt)
             name = self._launch(operator)
-            instance = self._show()
+            instance = self._show(name)
             self._repair(control, name=name, instance=instance)
             self._delete(control, name=name, instance=instance)
             self._narrator.summary()
@@ -81,18 +84,7 @@ class Demo:
 
     def _start_parts(self, stack: contextlib.ExitStack, *, folder: Path) -> str:
         """Start the control plane and the emulator; return the emulator's URL."""
-        narrator = self._narrator
-        with narrator.chapter("A real Kubernetes control plane and an EC2 emulator, on this machine"):
-            assets = programs.find(self._environ, report=narrator.say)
-            options = PlaneOptions(ec2=True)
-            plane = ControlPlane.start(folder=folder / "plane", assets=assets, options=options, report=narrator.say)
-            stack.callback(plane.stop)
-            endpoint = plane.ec2_endpoint
-            if endpoint is None:
-                raise LocalPlaneError("the EC2 emulator has no address; see the control plane's logs")
-            if assets.kubectl is not None:
-                self._kubectl = str(assets.kubectl)
-            self._kubeconfig = self._options.kubeconfig or str(plane.kubeconfig)
+        endpoint = self._join_cluster(stack) if self._options.kubeconfig else self._start_plane(stack, folder=folder)
         self._environ |= {
             "KUBECONFIG": self._kubeconfig,
             "AWS_ENDPOINT_URL": endpoint,
@@ -104,10 +96,48 @@ class Demo:
         }
         return endpoint
 
+    def _start_plane(self, stack: contextlib.ExitStack, *, folder: Path) -> str:
+        narrator = self._narrator
+        with narrator.chapter("A real Kubernetes and an EC2 emulator, on this machine"):
+            assets = programs.find(self._environ, report=narrator.say)
+            options = PlaneOptions(ec2=True)
+            plane = ControlPlane.start(folder=folder / "plane", assets=assets, options=options, report=narrator.say)
+            stack.callback(plane.stop)
+            if plane.ec2_endpoint is None:
+                raise LocalPlaneError("the EC2 emulator has no address; see the control plane's logs")
+            if assets.kubectl is not None:
+                self._kubectl = str(assets.kubectl)
+            self._kubeconfig = str(plane.kubeconfig)
+        return plane.ec2_endpoint
+
+    def _join_cluster(self, stack: contextlib.ExitStack) -> str:
+        """Use the current cluster, in a namespace of the demo's own, so that nothing else there is touched."""
+        narrator = self._narrator
+        with narrator.chapter("Your cluster, and an EC2 emulator on this machine"):
+            if shutil.which("kubectl", path=self._environ.get("PATH")) is None:
+                self._kubectl = str(programs.find(self._environ, report=narrator.say).kubectl)
+            emulator = stack.enter_context(Ec2Emulator())
+            self._environ |= {"KUBECONFIG": self._kubeconfig}
+            namespace = f"ansible-operator-demo-{secrets.token_hex(3)}"
+            self._run_kubectl("create", "namespace", namespace)
+            stack.callback(self._quiet, "delete", "namespace", namespace, "--wait=false")
+            self._namespace = ("--namespace", namespace)
+            stack.callback(self._release)
+            self._environ |= {"WATCH_NAMESPACE": namespace}
+            narrator.say("The CRD ec2instances.aws.ansible-operator.io stays in the cluster afterwards.")
+        return emulator.endpoint
+
+    def _release(self) -> None:
+        """Take the finalizer off what a story that broke off left: its operator and its cloud are gone by now."""
+        with contextlib.suppress(LocalPlaneError):
+            for name in self._quiet("get", "ec2instances", "-o", "name").split():
+                self._quiet("patch", name, "--type=merge", "--patch", '{"metadata": {"finalizers": null}}')
+
     def _start_operator(self, stack: contextlib.ExitStack, *, folder: Path) -> OperatorProcess:
         with self._narrator.chapter("The operator: watches.yaml maps EC2Instance to roles/ec2_instance"):
             self._run_kubectl("apply", "-k", "crds/")
-            self._quiet("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+            crd = "customresourcedefinition/ec2instances.aws.ansible-operator.io"
+            self._quiet("wait", "--for=condition=Established", crd, "--timeout=60s")
             temporary = folder / "tmp"
             temporary.mkdir()
             operator = OperatorProcess(
@@ -141,11 +171,10 @@ class Demo:
             self._narrator.event(f"{name} is running and Ready")
         return name
 
-    def _show(self) -> str:
+    def _show(self, name: str) -> str:
         """Show the table and return the instance's id."""
         self._run_kubectl("get", "ec2instances")
-        items = json.loads(self._quiet("get", "ec2instances", "-o", "json"))["items"]
-        return str(items[0]["status"]["instanceId"])
+        return str(self._status(name)["instanceId"])
 
     def _repair(self, control: Ec2Control, *, name: str, instance: str) -> None:
         with self._narrator.chapter("Somebody stops the instance behind the operator's back"):
@@ -211,11 +240,11 @@ class Demo:
 
     def _run_kubectl(self, *arguments: str, stdin: str | None = None) -> None:
         """Run kubectl and show the command with its output."""
-        self._narrator.command(["kubectl", *arguments], self._quiet(*arguments, stdin=stdin))
+        self._narrator.command(["kubectl", *self._namespace, *arguments], self._quiet(*arguments, stdin=stdin))
 
     def _quiet(self, *arguments: str, stdin: str | None = None) -> str:
         done = subprocess.run(
-            [self._kubectl, *arguments],
+            [self._kubectl, *self._namespace, *arguments],
             cwd=self._options.project,
             env=self._environ,
             input=stdin,
