@@ -35,10 +35,10 @@ async def test_the_default_scenario_passes_and_leaves_nothing(tmp_path: Path) ->
     assert process.returncode == 0, output[-6000:]
     for step in ("converge", "idempotence", "verify", "destroy"):
         assert step in output
-    assert not _processes(str(tmp_path))
+    assert not processes_with(str(tmp_path))
 
 
-def _processes(needle: str) -> list[str]:
+def processes_with(needle: str) -> list[str]:
     """Return the command lines that contain *needle*."""
     found = []
     for line in Path("/proc").glob("[0-9]*/cmdline"):
