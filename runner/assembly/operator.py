@@ -1,0 +1,147 @@
+"""Start and drain of all controllers.
+
+Start order: servers first (so that a slow start is visible), then leadership, then informers and workers. Stop order:
+no new keys, running plays get the grace period and are ended after it, then informers, leadership and servers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from runner.assembly.parts import Controller, Shared, build_controller
+from runner.assembly.services import Service, build_services
+from runner.watches.model import Watch
+from runner.workqueue.workers import run_workers
+
+
+class Leadership(Protocol):
+    """Who may work: one instance of many, or always this one (`AlwaysLeading`)."""
+
+    async def acquire(self) -> None:
+        """Return as soon as this process leads."""
+        ...
+
+    async def hold(self) -> None:
+        """Keep the leadership until cancelled; raise `LeadershipLost` when it is lost."""
+        ...
+
+    async def release(self) -> None:
+        """Let others lead at once, if this process does now; never raises."""
+        ...
+
+
+class AlwaysLeading:
+    """No election: this process leads from the start to the end."""
+
+    async def acquire(self) -> None:
+        """Lead."""
+
+    async def hold(self) -> None:
+        """Lead on."""
+        await asyncio.Event().wait()
+
+    async def release(self) -> None:
+        """Nobody waits for it."""
+
+
+class Operator:
+    """All controllers of one watches.yaml; `run` until `stop` is called."""
+
+    def __init__(
+        self,
+        *,
+        controllers: tuple[Controller, ...],
+        shared: Shared,
+        services: Sequence[Service] = (),
+        leadership: Leadership | None = None,
+    ) -> None:
+        """Serve *controllers* while *leadership* allows it, and *services* all the time."""
+        self._controllers = controllers
+        self._shared = shared
+        self._services = services
+        self._leadership = leadership or AlwaysLeading()
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Begin the drain; a second call changes nothing."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Start everything, wait for `stop`, and drain.
+
+        Raises:
+            ConfigError: a server's address is taken.
+            ExceptionGroup: with `LeadershipLost`, or what ended a part that should go on for ever.
+        """
+        async with _serving(self._services):
+            try:
+                if await self._leads():
+                    await self._control()
+            finally:
+                await self._leadership.release()
+
+    async def _leads(self) -> bool:
+        """Wait for leadership; False where `stop` comes first."""
+        acquired = asyncio.create_task(self._leadership.acquire(), name="leadership")
+        stopped = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({acquired, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if acquired.done():
+                await acquired  # raises what it raised
+            return acquired.done() and not self._stopping.is_set()
+        finally:
+            for task in (acquired, stopped):
+                task.cancel()
+            await asyncio.gather(acquired, stopped, return_exceptions=True)
+
+    async def _control(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            holder = group.create_task(self._leadership.hold(), name="leadership")
+            sources = [
+                group.create_task(controller.source.run(), name=f"source {controller.watch.gvk}")
+                for controller in self._controllers
+            ]
+            workers = [group.create_task(self._work(c), name=f"workers {c.watch.gvk}") for c in self._controllers]
+            await self._stopping.wait()
+            await self._drain(workers)
+            for task in [*workers, *sources, holder]:
+                task.cancel()
+
+    async def _work(self, controller: Controller) -> None:
+        await run_workers(
+            controller.queue,
+            count=controller.watch.max_concurrent_reconciles,
+            handle=controller.reconciler.handle,
+            logger=self._shared.logger,
+        )
+
+    async def _drain(self, workers: list[asyncio.Task[None]]) -> None:
+        """Hand out no more keys, and give running plays the grace period."""
+        grace = self._shared.settings.graceful_shutdown_timeout
+        running = sum(controller.queue.processing for controller in self._controllers)
+        self._shared.logger.info("Stopping: no new reconciles", running=running, graceSeconds=grace)
+        for controller in self._controllers:
+            controller.queue.close()
+        if workers:
+            _, late = await asyncio.wait(workers, timeout=grace)
+            if late:
+                self._shared.logger.error("The grace period is over: running plays are ended", watches=len(late))
+
+
+@contextlib.asynccontextmanager
+async def _serving(services: Sequence[Service]) -> AsyncIterator[None]:
+    async with contextlib.AsyncExitStack() as stack:
+        for service in services:
+            stack.push_async_callback(service.stop)
+            await service.start()
+        yield
+
+
+def build_operator(watches: Sequence[Watch], *, shared: Shared, leadership: Leadership | None = None) -> Operator:
+    """Put an operator for *watches* together."""
+    controllers = tuple(build_controller(watch, shared=shared) for watch in watches)
+    services = build_services(controllers, shared=shared)
+    return Operator(controllers=controllers, shared=shared, services=services, leadership=leadership)

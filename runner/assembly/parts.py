@@ -1,0 +1,97 @@
+"""What one watch needs, put together from what all watches share."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from dataclasses import dataclass
+
+from runner.clock import Clock, SystemClock
+from runner.execution.cold import ColdExecutor
+from runner.execution.events_log import EventLog
+from runner.execution.executor import Executor
+from runner.execution.kubeconfigs import RunKubeconfig
+from runner.kube.client import KubeClient
+from runner.kube.discovery import Discovery
+from runner.logs import Logger
+from runner.reconcile.context import Parts
+from runner.reconcile.reconciler import Reconciler
+from runner.reconcile.schedule import Periods, Scheduler
+from runner.settings import Settings
+from runner.sources.informer import WatchContext
+from runner.sources.primary import PrimarySource
+from runner.status.pending import PendingStatus
+from runner.status.writer import StatusWriter
+from runner.watches.model import Watch
+from runner.workqueue.backoff import Backoff
+from runner.workqueue.workqueue import WorkQueue
+
+_random = random.SystemRandom().random
+
+
+@dataclass(frozen=True, kw_only=True)
+class Controller:
+    """One watch with everything that serves it."""
+
+    watch: Watch
+    source: PrimarySource
+    queue: WorkQueue
+    reconciler: Reconciler
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """What all watches use together."""
+
+    settings: Settings
+    client: KubeClient
+    discovery: Discovery
+    executor: Executor
+    clock: Clock
+    logger: Logger
+
+
+def cold_executor(*, settings: Settings, logger: Logger) -> Executor:
+    """Return the executor that starts ansible-runner anew for each run."""
+    return ColdExecutor(
+        settings=settings.execution,
+        kubeconfigs=RunKubeconfig(settings=settings.kube, environ=settings.execution.environ),
+        observers=[EventLog(logger=logger, mode=settings.ansible_log_events, environ=settings.execution.environ)],
+        clock=SystemClock(),
+        logger=logger,
+    )
+
+
+def build_controller(watch: Watch, *, shared: Shared) -> Controller:
+    """Put the parts of one watch together."""
+    settings, logger = shared.settings, shared.logger
+    backoff = Backoff(settings.backoff, _random)
+    queue = WorkQueue(clock=shared.clock, backoff=backoff, name=str(watch.gvk))
+    context = WatchContext(
+        client=shared.client,
+        discovery=shared.discovery,
+        settings=settings.informer,
+        clock=shared.clock,
+        logger=logger.named("informer"),
+    )
+    source = PrimarySource(watch=watch, context=context, enqueue=queue.add, namespaces=settings.namespaces)
+    parts = Parts(
+        watch=watch,
+        client=shared.client,
+        discovery=shared.discovery,
+        status=StatusWriter(
+            client=shared.client,
+            clock=shared.clock,
+            delay=Backoff(settings.status.backoff, _random).delay,
+            settings=settings.status,
+            logger=logger,
+        ),
+        pending=PendingStatus(),
+        executor=shared.executor,
+        periods=Periods.for_watch(watch, flag=settings.reconcile_period),
+        clock=shared.clock,
+        ident=lambda: str(secrets.randbits(63)),
+        message_limit=settings.status.message_limit,
+    )
+    reconciler = Reconciler(parts=parts, scheduler=Scheduler(queue=queue), logger=logger)
+    return Controller(watch=watch, source=source, queue=queue, reconciler=reconciler)
