@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from runner.settings import environment
+from runner.testing.processes import processes_with
 from tests.content.ec2_instance.role_harness import ROOT
-from tests.operators.test_molecule_scenarios import processes_with
 
 
 @pytest.mark.full

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.settings import environment
+from runner.testing.processes import processes_with
 from tests.content.ec2_instance.role_harness import ROOT
 
 
@@ -36,16 +37,3 @@ async def test_the_default_scenario_passes_and_leaves_nothing(tmp_path: Path) ->
     for step in ("converge", "idempotence", "verify", "destroy"):
         assert step in output
     assert not processes_with(str(tmp_path))
-
-
-def processes_with(needle: str) -> list[str]:
-    """Return the command lines that contain *needle*."""
-    found = []
-    for line in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            text = line.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue  # it ended meanwhile
-        if needle in text and "pytest" not in text.split(" ")[0:4]:
-            found.append(text)
-    return found

@@ -24,6 +24,7 @@ from runner.localdev.plane import ControlPlane, PlaneOptions
 from runner.localdev.ports import free_ports
 from runner.settings import KubeSettings, environment
 from runner.testing.cluster import CONFIG_MAPS, SECRETS, crd, install_crd, remove_crd, wait_until
+from runner.testing.processes import processes_with
 
 NODES = Resource(gvk=GVK("", "v1", "Node"), plural="nodes", namespaced=False)
 DEPLOYMENTS = Resource(gvk=GVK("apps", "v1", "Deployment"), plural="deployments")
@@ -51,19 +52,6 @@ def own(assets: Assets) -> Iterator[ControlPlane]:
 def client(plane: ControlPlane) -> KubeClient:
     """Return an administrator's client of *plane*."""
     return KubeClient(settings=KubeSettings(kubeconfig=str(plane.kubeconfig)))
-
-
-def left_of(folder: Path) -> list[str]:
-    """Return the command lines of processes that name *folder*."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue  # it ended meanwhile
-        if str(folder) in line and entry.parent.name != str(os.getpid()):
-            found.append(line)
-    return found
 
 
 def condition(obj: Object, kind: str) -> str:
@@ -216,7 +204,7 @@ def test_a_broken_flag_undoes_the_start_and_shows_the_log(tmp_path: Path, assets
     with pytest.raises(LocalPlaneError, match="unknown flag: --no-such-flag") as caught:
         ControlPlane.start(folder=tmp_path / "plane", assets=assets, options=options)
     assert str(tmp_path / "plane" / "logs" / "kube-apiserver.log") in str(caught.value)
-    assert left_of(tmp_path / "plane") == []
+    assert not processes_with(str(tmp_path / "plane"))
     assert [path.name for path in (tmp_path / "plane").iterdir()] == ["logs"]
 
 
@@ -241,11 +229,11 @@ async def test_api_only_works_on_a_chosen_port_and_stops_without_a_trace(tmp_pat
         assert list(plane.components()) == ["etcd", "kube-apiserver"]
         async with client(plane) as kube:
             assert await kube.list(NODES) == []
-        assert len(left_of(folder)) == 2
+        assert len(processes_with(str(folder))) == 2
         assert ControlPlane.load(folder).running
     finally:
         ControlPlane.load(folder).stop()
-    assert left_of(folder) == []
+    assert not processes_with(str(folder))
     assert not folder.exists()
 
 
@@ -275,4 +263,4 @@ def test_the_dev_commands_from_up_to_down(tmp_path: Path, assets: Assets) -> Non
     finally:
         code, text = invoke("down")
     assert (code, "stopped" in text) == (0, True)
-    assert left_of(folder) == []
+    assert not processes_with(str(folder))

@@ -13,6 +13,7 @@ import pytest
 from runner.localdev.plane import ControlPlane
 from runner.settings import environment
 from runner.testing.cluster import wait_until
+from runner.testing.processes import processes_with
 from tests.integration.operator.conftest import Project, StartOperator
 
 
@@ -51,22 +52,22 @@ async def test_the_grace_period_ends_a_long_run_and_leaves_no_process(project: P
     operator = start("--graceful-shutdown-timeout=1s")
     await project.create("one", seconds=97531)
     await wait_until(lambda: _noted(project, "start"), what="the run to start")
-    await wait_until(lambda: _is(_processes("sleep\x0097531")), what="the sleep of the role")
+    await wait_until(lambda: _is(processes_with("sleep 97531")), what="the sleep of the role")
     operator.stop()
-    assert not _processes("sleep\x0097531")
-    assert not _processes(f"/{project.group}/")
+    assert not processes_with("sleep 97531")
+    assert not processes_with(f"/{project.group}/")
 
 
 async def test_a_second_signal_ends_everything_at_once(project: Project, start: StartOperator) -> None:
     """The second SIGTERM exits 1 without waiting, and leaves neither a play nor a kubeconfig behind."""
     operator = start()
     await project.create("one", seconds=97533)
-    await wait_until(lambda: _is(_processes("sleep\x0097533")), what="the sleep of the role")
+    await wait_until(lambda: _is(processes_with("sleep 97533")), what="the sleep of the role")
     operator.signal(signal.SIGTERM)
     await wait_until(lambda: _is("a second one ends" in operator.tail()), what="the first signal to be taken")
     operator.signal(signal.SIGTERM)
     assert operator.wait() == 1
-    await wait_until(lambda: _is(not _processes("sleep\x0097533")), what="the play to be gone")
+    await wait_until(lambda: _is(not processes_with("sleep 97533")), what="the play to be gone")
     assert not list(project.folder.glob("ansible-operator-run-*"))
 
 
@@ -78,7 +79,7 @@ async def test_leftovers_of_a_killed_operator_are_swept(project: Project, start:
     (left,) = project.folder.glob("ansible-operator-run-*")
     operator.kill()
     await wait_until(lambda: _is(project.count("end") == 1), what="the orphaned play to end")
-    await wait_until(lambda: _is(not _processes(left.name)), what="its processes to be gone")
+    await wait_until(lambda: _is(not processes_with(left.name)), what="its processes to be gone")
     start()
     await wait_until(lambda: _is(not left.exists()), what="the folder to be swept")
 
@@ -160,17 +161,3 @@ async def _noted(project: Project, word: str) -> bool:
 
 async def _is(condition: object) -> bool:
     return bool(condition)
-
-
-def _processes(needle: str) -> list[int]:
-    """Return the processes whose command line contains *needle*."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                line = (folder / "cmdline").read_bytes()
-            except OSError:
-                continue  # it ended meanwhile
-            if needle.encode() in line:
-                found.append(int(folder.name))
-    return found
