@@ -19,7 +19,10 @@ RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-d
     && /opt/operator/bin/pip install --no-deps --no-index /wheels/*.whl
 
 FROM ${PYTHON_IMAGE}
+# What `ansible-operator version` and the log tell: docker build --build-arg ANSIBLE_OPERATOR_COMMIT=$(git rev-parse HEAD)
+ARG ANSIBLE_OPERATOR_COMMIT=unknown
 ENV HOME=/opt/ansible \
+    ANSIBLE_OPERATOR_COMMIT=${ANSIBLE_OPERATOR_COMMIT} \
     PATH=/opt/operator/bin:/usr/local/bin:/usr/bin:/bin \
     ANSIBLE_COLLECTIONS_PATH=/usr/share/ansible/collections \
     ANSIBLE_ROLES_PATH=/opt/ansible/roles \

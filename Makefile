@@ -44,7 +44,7 @@ manifests: setup ## Write RBAC and kustomizations from watches.yaml, crds/ and c
 	@$(BIN)/python -m tools.manifests
 
 requirements: ## Compile requirements/*.in into hashed lock files (needs uv on PATH)
-	@for name in runtime dev; do \
+	@for name in runtime dev ansible-2.18; do \
 		$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
 			--custom-compile-command "make requirements" requirements/$$name.in -o requirements/$$name.txt || exit 1; \
 	done
@@ -91,7 +91,8 @@ check-generated: setup
 test: setup ## Run every test but the full-size ones (PYTEST_ARGS='-k name' for some of them)
 	@$(BIN)/python -m pytest -m "not full" $(PYTEST_ARGS)
 
-test-full: setup ## Run every test, with the full figures
+test-full: setup ## Run every test, with the full figures, and on ansible-core 2.18 too (in .venv-2.18)
+	@$(PYTHON) -m tools.setup --quiet --ansible-2.18
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 clean: ## Remove caches and build output of this folder; .venv and the per-user cache stay

@@ -18,6 +18,7 @@ or `TERMINAL`: only a change by a person helps.
     │   └── ConnectionFailed     no answer: refused, reset, timed out          RETRY
     ├── StatusWriteExhausted     a status write used up its tries or its time  RETRY
     ├── ExecutionError           a run could not be prepared or started        RETRY
+    ├── LeaderElectionLost       another instance may work now: exit, restart  RETRY
     └── LocalPlaneError          the local control plane cannot be had         TERMINAL
 """
 
@@ -150,6 +151,14 @@ class StatusWriteExhausted(OperatorError):
 
 class ExecutionError(OperatorError):
     """A run of Ansible could not be prepared or started."""
+
+
+class LeaderElectionLost(OperatorError):
+    """This instance led and may not write any more; the text is controller-runtime's, people search logs for it."""
+
+    def __init__(self) -> None:
+        """Say no more: the reason stands in the log line before."""
+        super().__init__("leader election lost")
 
 
 class LocalPlaneError(OperatorError):

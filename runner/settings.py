@@ -18,6 +18,13 @@ def environment() -> Mapping[str, str]:
     return dict(os.environ)
 
 
+def cpus() -> int:
+    """Return how many CPUs this process may use, as Go counts them."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 @dataclass(frozen=True, kw_only=True)
 class KubeSettings:
     """How the API server is reached."""
@@ -98,6 +105,26 @@ class ServingSettings:
     metrics_secure: bool = False
     metrics_require_rbac: bool = False
     enable_http2: bool = False
+    """Has no effect: the HTTP library speaks HTTP/1.1."""
+    metrics_cert_dir: Path = Path("/tmp/k8s-metrics-server/serving-certs")  # noqa: S108 - the peer's path
+    """Where `tls.crt` and `tls.key` for `metrics_secure` may be."""
+    user_metrics_bind_address: str = "localhost:5050"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HealthSettings:
+    """When the probes say that something is wrong."""
+
+    loop_limit: float = 30.0
+    """The event loop has not turned for so long."""
+    informer_grace: float = 60.0
+    """An informer is past its own stall limit for so long, and did not try again."""
+    worker_grace: float = 120.0
+    """A worker holds a key, and for so long neither an API call nor a child process of it exists."""
+    executor_interval: float = 10.0
+    """Between two questions whether the executor can run something."""
+    standby_after: float = 2.0
+    """Who has not got the leadership after so long is a standby, and ready."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +146,20 @@ class LeaderElectionSettings:
     """Empty: the namespace that the pod runs in."""
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
+    retry_period: float = 2.0
+    """Between two tries; the peer has no flag for it either."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """The shape of the operator's own log; its level is `Settings.log_level`."""
+
+    encoder: str = "json"
+    """`json` or `console`."""
+    time_encoding: str = "rfc3339"
+    """One of zap's names: epoch, millis, nano, nanos, iso8601, rfc3339, rfc3339nano."""
+    stacktrace_level: str = "error"
+    """Records of this level and above tell where they come from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,18 +170,25 @@ class Settings:
     namespaces: tuple[str, ...] = ()
     """WATCH_NAMESPACE; empty: all."""
     reconcile_period: timedelta = timedelta(hours=10)
-    max_concurrent_reconciles: int = field(default_factory=lambda: os.cpu_count() or 1)
+    max_concurrent_reconciles: int = field(default_factory=cpus)
     ansible_verbosity: int = 2
     graceful_shutdown_timeout: float = 30.0
     log_level: str = "info"
+    """`error`, `info`, `debug`, or a verbosity such as `2`."""
+    log_format: LogSettings = LogSettings()
+    given_flags: frozenset[str] = frozenset()
+    """Names of the flags on the command line, so that the start-up log can tell where a value comes from."""
     ansible_log_events: str = "tasks"
     """`nothing`, `tasks` or `everything`."""
     cluster_id: str = ""
+    commit: str = "unknown"
+    """What the operator was built from, for its build info metric."""
     kube: KubeSettings = KubeSettings()
     informer: InformerSettings = InformerSettings()
     backoff: BackoffSettings = BackoffSettings()
     status: StatusSettings = StatusSettings()
     execution: ExecutionSettings = ExecutionSettings()
     serving: ServingSettings = ServingSettings()
+    health: HealthSettings = HealthSettings()
     proxy: ProxySettings = ProxySettings()
     leader_election: LeaderElectionSettings = LeaderElectionSettings()

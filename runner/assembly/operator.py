@@ -13,7 +13,11 @@ from typing import Protocol
 
 from runner.assembly.parts import Controller, Shared, build_controller
 from runner.assembly.services import Service, build_services
+from runner.observe.activity import Activity
+from runner.observe.vitals import Phase, Vitals
 from runner.watches.model import Watch
+from runner.watches.ownership import earlier_of_kind
+from runner.workqueue.exclusion import Exclusion
 from runner.workqueue.workers import run_workers
 
 
@@ -25,11 +29,15 @@ class Leadership(Protocol):
         ...
 
     async def hold(self) -> None:
-        """Keep the leadership until cancelled; raise `LeadershipLost` when it is lost."""
+        """Keep the leadership until cancelled; raise `LeaderElectionLost` when it is lost."""
         ...
 
     async def release(self) -> None:
         """Let others lead at once, if this process does now; never raises."""
+        ...
+
+    def fenced(self) -> bool:
+        """Return whether this process led, and may not write any more."""
         ...
 
 
@@ -46,6 +54,10 @@ class AlwaysLeading:
     async def release(self) -> None:
         """Nobody waits for it."""
 
+    def fenced(self) -> bool:
+        """Return that everything may be written, always."""
+        return False
+
 
 class Operator:
     """All controllers of one watches.yaml; `run` until `stop` is called."""
@@ -57,13 +69,20 @@ class Operator:
         shared: Shared,
         services: Sequence[Service] = (),
         leadership: Leadership | None = None,
+        vitals: Vitals | None = None,
     ) -> None:
-        """Serve *controllers* while *leadership* allows it, and *services* all the time."""
+        """Serve *controllers* while *leadership* allows it, *services* all the time, and tell *vitals* how it goes."""
         self._controllers = controllers
         self._shared = shared
         self._services = services
         self._leadership = leadership or AlwaysLeading()
+        self._vitals = vitals or Vitals(activity=Activity(clock=shared.clock))
         self._stopping = asyncio.Event()
+
+    @property
+    def phase(self) -> Phase:
+        """Tell whether this instance leads."""
+        return self._vitals.phase
 
     def stop(self) -> None:
         """Begin the drain; a second call changes nothing."""
@@ -74,11 +93,12 @@ class Operator:
 
         Raises:
             ConfigError: a server's address is taken.
-            ExceptionGroup: with `LeadershipLost`, or what ended a part that should go on for ever.
+            ExceptionGroup: with `LeaderElectionLost`, or what ended a part that should go on for ever.
         """
         async with _serving(self._services):
             try:
                 if await self._leads():
+                    self._vitals.phase = Phase.LEADING
                     await self._control()
             finally:
                 await self._leadership.release()
@@ -88,7 +108,11 @@ class Operator:
         acquired = asyncio.create_task(self._leadership.acquire(), name="leadership")
         stopped = asyncio.create_task(self._stopping.wait())
         try:
-            await asyncio.wait({acquired, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            patience = self._shared.settings.health.standby_after
+            done, _ = await asyncio.wait({acquired, stopped}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                self._vitals.phase = Phase.STANDBY
+                await asyncio.wait({acquired, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if acquired.done():
                 await acquired  # raises what it raised
             return acquired.done() and not self._stopping.is_set()
@@ -107,8 +131,11 @@ class Operator:
             workers = [group.create_task(self._work(c), name=f"workers {c.watch.gvk}") for c in self._controllers]
             await self._stopping.wait()
             await self._drain(workers)
-            for task in [*workers, *sources, holder]:
+            for task in [*workers, *sources]:
                 task.cancel()
+            if workers:
+                await asyncio.wait(workers)  # the plays are gone before the leadership may be
+            holder.cancel()
 
     async def _work(self, controller: Controller) -> None:
         await run_workers(
@@ -116,6 +143,7 @@ class Operator:
             count=controller.watch.max_concurrent_reconciles,
             handle=controller.reconciler.handle,
             logger=self._shared.logger,
+            activity=self._vitals.activity,
         )
 
     async def _drain(self, workers: list[asyncio.Task[None]]) -> None:
@@ -142,6 +170,12 @@ async def _serving(services: Sequence[Service]) -> AsyncIterator[None]:
 
 def build_operator(watches: Sequence[Watch], *, shared: Shared, leadership: Leadership | None = None) -> Operator:
     """Put an operator for *watches* together."""
-    controllers = tuple(build_controller(watch, shared=shared) for watch in watches)
-    services = build_services(controllers, shared=shared)
-    return Operator(controllers=controllers, shared=shared, services=services, leadership=leadership)
+    exclusion = Exclusion()
+    shared.metrics.name_controllers(watch.gvk for watch in watches)
+    controllers = tuple(
+        build_controller(watch, shared=shared, exclusion=exclusion, earlier=earlier_of_kind(watches, number=number))
+        for number, watch in enumerate(watches)
+    )
+    vitals = Vitals(activity=Activity(clock=shared.clock))
+    services = build_services(controllers, shared=shared, vitals=vitals)
+    return Operator(controllers=controllers, shared=shared, services=services, leadership=leadership, vitals=vitals)

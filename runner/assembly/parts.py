@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from runner.assembly.observability import MeasuredExecutor, report_informers
 from runner.clock import Clock, SystemClock
 from runner.execution.cold import ColdExecutor
 from runner.execution.events_log import EventLog
@@ -13,7 +14,9 @@ from runner.execution.executor import Executor
 from runner.execution.kubeconfigs import RunKubeconfig
 from runner.kube.client import KubeClient
 from runner.kube.discovery import Discovery
+from runner.kube.events import EventRecorder
 from runner.logs import Logger
+from runner.observe.metrics import Metrics
 from runner.reconcile.context import Parts
 from runner.reconcile.reconciler import Reconciler
 from runner.reconcile.schedule import Periods, Scheduler
@@ -24,6 +27,7 @@ from runner.status.pending import PendingStatus
 from runner.status.writer import StatusWriter
 from runner.watches.model import Watch
 from runner.workqueue.backoff import Backoff
+from runner.workqueue.exclusion import Exclusion
 from runner.workqueue.workqueue import WorkQueue
 
 _random = random.SystemRandom().random
@@ -49,6 +53,7 @@ class Shared:
     executor: Executor
     clock: Clock
     logger: Logger
+    metrics: Metrics = field(default_factory=Metrics)
 
 
 def cold_executor(*, settings: Settings, logger: Logger) -> Executor:
@@ -62,11 +67,14 @@ def cold_executor(*, settings: Settings, logger: Logger) -> Executor:
     )
 
 
-def build_controller(watch: Watch, *, shared: Shared) -> Controller:
-    """Put the parts of one watch together."""
+def build_controller(
+    watch: Watch, *, shared: Shared, exclusion: Exclusion, earlier: tuple[Watch, ...] = ()
+) -> Controller:
+    """Put the parts of one watch together; *earlier* ones in the file see the same objects."""
     settings, logger = shared.settings, shared.logger
     backoff = Backoff(settings.backoff, _random)
-    queue = WorkQueue(clock=shared.clock, backoff=backoff, name=str(watch.gvk))
+    metrics = shared.metrics.controller(watch.gvk, workers=watch.max_concurrent_reconciles)
+    queue = WorkQueue(clock=shared.clock, backoff=backoff, name=str(watch.gvk), listener=metrics)
     context = WatchContext(
         client=shared.client,
         discovery=shared.discovery,
@@ -74,7 +82,14 @@ def build_controller(watch: Watch, *, shared: Shared) -> Controller:
         clock=shared.clock,
         logger=logger.named("informer"),
     )
-    source = PrimarySource(watch=watch, context=context, enqueue=queue.add, namespaces=settings.namespaces)
+    source = PrimarySource(
+        watch=watch,
+        context=context,
+        enqueue=queue.add,
+        namespaces=settings.namespaces,
+        listener=shared.metrics.objects(watch.gvk),
+    )
+    report_informers(source, metrics=shared.metrics)
     parts = Parts(
         watch=watch,
         client=shared.client,
@@ -87,11 +102,15 @@ def build_controller(watch: Watch, *, shared: Shared) -> Controller:
             logger=logger,
         ),
         pending=PendingStatus(),
-        executor=shared.executor,
+        executor=MeasuredExecutor(shared.executor, metrics=metrics),
+        measure=metrics.reconcile,
         periods=Periods.for_watch(watch, flag=settings.reconcile_period),
         clock=shared.clock,
         ident=lambda: str(secrets.randbits(63)),
         message_limit=settings.status.message_limit,
+        claims=exclusion.for_queue(queue, name=str(watch.gvk)),
+        earlier=earlier,
+        events=EventRecorder(client=shared.client, logger=logger, clock=shared.clock),
     )
     reconciler = Reconciler(parts=parts, scheduler=Scheduler(queue=queue), logger=logger)
     return Controller(watch=watch, source=source, queue=queue, reconciler=reconciler)

@@ -3,44 +3,67 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import tempfile
+from functools import partial
 from pathlib import Path
 
+from runner.assembly.leadership import Election, build_leadership
+from runner.assembly.observability import new_metrics
 from runner.assembly.operator import Operator, build_operator
 from runner.assembly.parts import Shared, cold_executor
 from runner.clock import SystemClock
+from runner.execution.environment import check_environments
 from runner.execution.leftovers import kill_all_runs, sweep_leftovers
 from runner.kube.client import KubeClient
 from runner.kube.discovery import Discovery
+from runner.kube.fence import FencedClient
 from runner.logs import Logger
+from runner.observe.activity import busy
 from runner.settings import Settings
 from runner.watches.loader import load_watches
+from runner.watches.startup import log_watches
 
 
 async def serve(*, settings: Settings, logger: Logger) -> int:
     """Run the operator until SIGTERM or SIGINT; return the exit code.
 
     Raises:
-        ConfigError: watches.yaml, a flag or the Kubernetes configuration is wrong.
+        ConfigError: watches.yaml, a flag, the interpreter for plays or the Kubernetes configuration is wrong.
     """
     watches = load_watches(settings.watches_file, settings=settings, environ=settings.execution.environ, cwd=Path.cwd())
-    for note in watches.notes:
-        logger.named("watches").info("A note on the watches file", note=note)
+    log_watches(watches, settings=settings, logger=logger)
+    await check_environments(settings.execution, logger=logger)
     swept = sweep_leftovers(Path(tempfile.gettempdir()))
     if swept:
         logger.info("Removed what runs of an operator that was killed left behind", folders=swept)
-    async with KubeClient(settings=settings.kube) as client:
+    clock = SystemClock()
+    metrics = new_metrics(commit=settings.commit)
+    async with contextlib.AsyncExitStack() as stack:
+        election = Election(
+            client=await stack.enter_async_context(KubeClient(settings=settings.kube, observe=metrics.api_request)),
+            clock=clock,
+            logger=logger,
+            end_now=_end_at_once,
+            on_change=partial(metrics.leading, settings.leader_election.id),
+        )
+        leadership = build_leadership(settings, election=election)
+        client = FencedClient(
+            settings=settings.kube, fenced=leadership.fenced, around=busy, observe=metrics.api_request
+        )
+        stack.push_async_callback(client.close)
         shared = Shared(
             settings=settings,
             client=client,
             discovery=Discovery(client=client),
             executor=cold_executor(settings=settings, logger=logger),
-            clock=SystemClock(),
+            clock=clock,
             logger=logger,
+            metrics=metrics,
         )
-        operator = build_operator(watches.watches, shared=shared)
+        operator = build_operator(watches.watches, shared=shared, leadership=leadership)
         _stop_on_signals(operator, logger=logger)
         await client.connect()
         await operator.run()

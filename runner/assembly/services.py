@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Protocol
 
+from runner.assembly.janitor import JanitorService
+from runner.assembly.observability import metrics_server, user_metrics_server
 from runner.assembly.parts import Controller, Shared
-from runner.observe.health import Check, HealthServer, parse_bind_address
-from runner.sources.informer import State
-from runner.sources.primary import PrimarySource
+from runner.assembly.probes import HealthService
+from runner.observe.health import parse_bind_address
+from runner.observe.vitals import Vitals
 
 
 class Service(Protocol):
@@ -24,21 +25,17 @@ class Service(Protocol):
         ...
 
 
-def build_services(controllers: Sequence[Controller], *, shared: Shared) -> tuple[Service, ...]:
+def build_services(controllers: Sequence[Controller], *, shared: Shared, vitals: Vitals) -> tuple[Service, ...]:
     """Return the servers for *controllers*, in the order of their start."""
-    return (_health(controllers, shared=shared),)
+    settings, metrics, logger = shared.settings.serving, shared.metrics, shared.logger
+    return (
+        _health(controllers, shared=shared, vitals=vitals),
+        metrics_server(metrics, settings=settings, client=shared.client, clock=shared.clock, logger=logger),
+        user_metrics_server(metrics, settings=settings, logger=logger),
+        JanitorService(controllers=controllers, shared=shared),
+    )
 
 
-def _health(controllers: Sequence[Controller], *, shared: Shared) -> HealthServer:
+def _health(controllers: Sequence[Controller], *, shared: Shared, vitals: Vitals) -> HealthService:
     address = parse_bind_address(shared.settings.serving.health_probe_bind_address, flag="--health-probe-bind-address")
-    return HealthServer(address=address, checks=_checks(controllers), logger=shared.logger.named("health"))
-
-
-def _checks(controllers: Sequence[Controller]) -> Mapping[str, Check]:
-    return {f"watch {c.watch.gvk}": partial(_unready_reason, c.source) for c in controllers}
-
-
-def _unready_reason(source: PrimarySource) -> str | None:
-    """Return what keeps *source* from serving its kind; a kind that does not exist (yet) keeps nobody from anything."""
-    troubled = {name: state for name, state in source.states().items() if state not in {State.SYNCED, State.MISSING}}
-    return ", ".join(f"{state.value} (namespace {name or '*'})" for name, state in troubled.items()) or None
+    return HealthService(address=address, controllers=controllers, shared=shared, vitals=vitals)

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from runner.cli.flags import Flag
+from runner.cli.flags import GROUPS, Flag
 from runner.cli.values import BOOLEAN, Kind
 
 
@@ -35,17 +36,26 @@ class FlagType(click.ParamType[Any]):
             text = f'invalid argument "{value}" for "--{self._flag.name}" flag: {error}'
             raise click.UsageError(text, ctx) from error
 
+    def shell_complete(  # noqa: PLR0917 - click's signature
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the values that begin with *incomplete*, or that files do."""
+        del ctx, param
+        if self._kind.is_path:
+            return [CompletionItem(incomplete, type="file")]
+        return [CompletionItem(value) for value in self._kind.choices if value.startswith(incomplete.lower())]
+
 
 def option(flag: Flag) -> click.Option:
     """Return the click option for *flag*."""
     return click.Option(
         [flag.parameter, f"--{flag.name}"],
         type=FlagType(flag),
-        default=flag.default or (None if flag.kind.parse is not str else ""),
+        default=flag.default or ("" if flag.kind.parse is str else None),
         metavar=flag.kind.name,
-        help=flag.help if flag.works else f"{flag.help} (no effect in this version)",
+        help=flag.help if flag.works or flag.help.startswith("Ignored") else f"{flag.help} (no effect in this version)",
         hidden=bool(flag.deprecated),
-        show_default=bool(flag.default),
+        show_default=flag.shown_default or bool(flag.default),
     )
 
 
@@ -59,6 +69,16 @@ class PflagCommand(click.Command):
         except click.UsageError as error:
             error.ctx = error.ctx or ctx  # click forgets it for a flag without its value
             raise
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the flags below their headings, so that a person finds one."""
+        by_name = {param.name: param for param in self.get_params(ctx)}
+        for heading, flags in GROUPS.items():
+            shown = [by_name.pop(flag.parameter, None) for flag in flags]
+            _write_options(heading, [param for param in shown if isinstance(param, click.Option)], formatter=formatter)
+        _write_options(
+            "Other", [param for param in by_name.values() if isinstance(param, click.Option)], formatter=formatter
+        )
 
     def _with_values(self, args: Sequence[str]) -> list[str]:
         valued = {name for option in self._options() if option.metavar != BOOLEAN.name for name in option.opts}
@@ -75,6 +95,21 @@ class PflagCommand(click.Command):
 
     def _options(self) -> list[click.Option]:
         return [param for param in self.params if isinstance(param, click.Option)]
+
+
+def _write_options(heading: str, options: Sequence[click.Option], *, formatter: click.HelpFormatter) -> None:
+    rows = [_row(option) for option in options if not option.hidden]
+    if rows:
+        with formatter.section(heading):
+            formatter.write_dl(rows)
+
+
+def _row(option: click.Option) -> tuple[str, str]:
+    """Return a flag with its value as a person types them, and its help with its default."""
+    names, is_boolean = ", ".join(option.opts), option.metavar == BOOLEAN.name
+    name = f"{names}{option.metavar}" if is_boolean else f"{names} {option.metavar or ''}".rstrip()
+    default = option.show_default if isinstance(option.show_default, str) else option.default
+    return name, f"{option.help or ''}{f' [default: {default}]' if option.show_default else ''}"
 
 
 class LazyCommand(click.Command):

@@ -12,12 +12,14 @@ from typing import Any
 
 from runner.cli.flags import FLAGS
 from runner.cli.values import parse_boolean
+from runner.cli.version import facts
 from runner.errors import ConfigError
 from runner.logs import Logger
 from runner.settings import (
     ExecutionSettings,
     KubeSettings,
     LeaderElectionSettings,
+    LogSettings,
     ProxySettings,
     ServingSettings,
     Settings,
@@ -66,11 +68,14 @@ def configure(values: Mapping[str, Any], *, given: Collection[str], environ: Map
         ansible_verbosity=max(values["ansible-verbosity"], 0),
         graceful_shutdown_timeout=_limit(values["graceful-shutdown-timeout"]),
         log_level=_log_level(values),
+        log_format=_log_format(values),
+        given_flags=frozenset(given),
         ansible_log_events=_log_events(values["ansible-log-events"], notes=notes),
         cluster_id=values["cluster-id"],
+        commit=facts()["commit"],
         kube=KubeSettings(kubeconfig=environ.get("KUBECONFIG", "")),
         execution=_execution(values, environ=environ, notes=notes),
-        serving=_serving(values, given=given),
+        serving=_serving(values, given=given, environ=environ, notes=notes),
         proxy=ProxySettings(port=values["proxy-port"], inject_owner_references=values["inject-owner-ref"]),
         leader_election=_leader_election(values, given=given, environ=environ, notes=notes),
     )
@@ -109,6 +114,16 @@ def _limit(timeout: timedelta) -> float:
 
 def _log_level(values: Mapping[str, Any]) -> str:
     return str(values["zap-log-level"] or ("debug" if values["zap-devel"] else "info"))
+
+
+def _log_format(values: Mapping[str, Any]) -> LogSettings:
+    """Return the flags' choices, else zap's defaults for production or development."""
+    developing = values["zap-devel"]
+    return LogSettings(
+        encoder=values["zap-encoder"] or ("console" if developing else "json"),
+        time_encoding=values["zap-time-encoding"] or "rfc3339",
+        stacktrace_level=values["zap-stacktrace-level"] or ("warn" if developing else "error"),
+    )
 
 
 def _log_events(value: str, *, notes: list[Note]) -> str:
@@ -153,16 +168,22 @@ def _debug_logs(environ: Mapping[str, str], *, notes: list[Note]) -> bool:
         return False
 
 
-def _serving(values: Mapping[str, Any], *, given: Collection[str]) -> ServingSettings:
+def _serving(
+    values: Mapping[str, Any], *, given: Collection[str], environ: Mapping[str, str], notes: list[Note]
+) -> ServingSettings:
     _refuse_both("metrics-addr", "metrics-bind-address", given=given)
     if values["metrics-require-rbac"] and not values["metrics-secure"]:
         raise ConfigError("--metrics-require-rbac needs --metrics-secure; give both or none")
+    if values["enable-http2"]:
+        notes.append(Note(sentence="--enable-http2 has no effect: the servers speak HTTP/1.1, which every client does"))
     return ServingSettings(
         health_probe_bind_address=values["health-probe-bind-address"],
         metrics_bind_address=values["metrics-addr" if "metrics-addr" in given else "metrics-bind-address"],
         metrics_secure=values["metrics-secure"],
         metrics_require_rbac=values["metrics-require-rbac"],
         enable_http2=values["enable-http2"],
+        metrics_cert_dir=Path(environ.get("TMPDIR") or "/tmp", "k8s-metrics-server", "serving-certs"),  # noqa: S108
+        user_metrics_bind_address=values["user-metrics-bind-address"],
     )
 
 

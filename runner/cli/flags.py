@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runner.cli.values import ADDRESS, BOOLEAN, DURATION, INTEGER, LOG_LEVEL, PORT, STRING, Kind, one_of
+from runner.cli.values import ADDRESS, BOOLEAN, DURATION, INTEGER, LOG_LEVEL, PATH, PORT, STRING, Kind, one_of
 from runner.settings import Settings
 
 
@@ -18,6 +18,8 @@ class Flag:
     help: str
     deprecated: str = ""
     """The peer's advice; such a flag works, but is not in the help text."""
+    shown_default: str = ""
+    """What the help text says in the place of the default."""
     works: bool = True
     """Whether it has an effect in this version."""
 
@@ -27,12 +29,12 @@ class Flag:
         return self.name.replace("-", "_")
 
 
-def _zap(name: str, help: str, *, kind: Kind, default: str = "", works: bool = False) -> Flag:  # noqa: A002
-    return Flag(name=f"zap-{name}", kind=kind, default=default, help=help, works=works)
+def _zap(name: str, help: str, *, kind: Kind, default: str = "") -> Flag:  # noqa: A002
+    return Flag(name=f"zap-{name}", kind=kind, default=default, help=help)
 
 
 ANSIBLE_FLAGS = (
-    Flag(name="watches-file", default="./watches.yaml", help="Path to the watches file to use."),
+    Flag(name="watches-file", kind=PATH, default="./watches.yaml", help="The watches file."),
     Flag(
         name="inject-owner-ref",
         kind=BOOLEAN,
@@ -44,20 +46,29 @@ ANSIBLE_FLAGS = (
         name="ansible-verbosity",
         kind=INTEGER,
         default="2",
-        help="Ansible verbosity. Overridden by ANSIBLE_VERBOSITY_<KIND>_<GROUP>.",
+        help="Number of v's for ansible-playbook. ANSIBLE_VERBOSITY_<KIND>_<GROUP> goes first.",
     ),
-    Flag(name="ansible-roles-path", help="Where roles are; overwrites ANSIBLE_ROLES_PATH. ./roles is always searched."),
-    Flag(name="ansible-collections-path", help="Where collections are; overwrites ANSIBLE_COLLECTIONS_PATH."),
+    Flag(
+        name="ansible-roles-path",
+        kind=PATH,
+        help="Where roles are; overwrites ANSIBLE_ROLES_PATH. ./roles is always searched.",
+    ),
+    Flag(
+        name="ansible-collections-path",
+        kind=PATH,
+        help="Where collections are; overwrites ANSIBLE_COLLECTIONS_PATH.",
+    ),
     Flag(name="ansible-args", help="More arguments for ansible-playbook."),
     Flag(
         name="ansible-log-events",
+        kind=Kind(name="MODE", parse=str, choices=("nothing", "tasks", "everything")),
         default="tasks",
         help="Which Ansible events are logged: nothing, tasks or everything.",
     ),
-    Flag(name="ansible-python", help="Python interpreter that has Ansible, if not the operator's own."),
+    Flag(name="ansible-python", kind=PATH, help="Python interpreter that has Ansible, if not the operator's own."),
     Flag(
         name="executor",
-        kind=Kind(name="NAME", parse=one_of("cold", "warm")),
+        kind=one_of("NAME", "cold", "warm"),
         default="cold",
         help="How runs start: cold (a new process) or warm (forked from one with Ansible loaded).",
         works=False,
@@ -76,7 +87,8 @@ CONTROLLER_FLAGS = (
         name="max-concurrent-reconciles",
         kind=INTEGER,
         default=str(Settings().max_concurrent_reconciles),
-        help="Most reconciles at once per watch. Overridden by MAX_CONCURRENT_RECONCILES_<KIND>_<GROUP>.",
+        shown_default="number of CPUs",
+        help="Most reconciles at once per watch. MAX_CONCURRENT_RECONCILES_<KIND>_<GROUP> goes first.",
     ),
     Flag(
         name="graceful-shutdown-timeout",
@@ -84,7 +96,6 @@ CONTROLLER_FLAGS = (
         default="30s",
         help="How long running reconciles may take at the end; negative for no limit.",
     ),
-    Flag(name="proxy-port", kind=PORT, default="8888", help="Port of the proxy for Ansible's modules.", works=False),
     Flag(name="config", help="Ignored; older manifests have it.", works=False),
 )
 
@@ -94,7 +105,6 @@ LEADER_FLAGS = (
         kind=BOOLEAN,
         default="false",
         help="Elect a leader, so that only one instance works at a time.",
-        works=False,
     ),
     Flag(
         name="enable-leader-election",
@@ -102,10 +112,9 @@ LEADER_FLAGS = (
         default="false",
         help="Elect a leader.",
         deprecated="use --leader-elect instead",
-        works=False,
     ),
-    Flag(name="leader-election-id", help="Name of the Lease that the leader holds.", works=False),
-    Flag(name="leader-election-namespace", help="Namespace of the Lease, if not the pod's own.", works=False),
+    Flag(name="leader-election-id", help="Name of the Lease that the leader holds."),
+    Flag(name="leader-election-namespace", help="Namespace of the Lease, if not the pod's own."),
     Flag(
         name="leader-elect-resource-lock",
         default="configmapsleases",
@@ -118,18 +127,17 @@ LEADER_FLAGS = (
         kind=DURATION,
         default="15s",
         help="How long a Lease that is not renewed holds others off.",
-        works=False,
     ),
     Flag(
         name="leader-elect-renew-deadline",
         kind=DURATION,
         default="10s",
         help="How long the leader tries to renew before it gives up.",
-        works=False,
     ),
 )
 
 SERVING_FLAGS = (
+    Flag(name="proxy-port", kind=PORT, default="8888", help="Port of the proxy for Ansible's modules.", works=False),
     Flag(
         name="health-probe-bind-address",
         kind=ADDRESS,
@@ -141,7 +149,12 @@ SERVING_FLAGS = (
         kind=ADDRESS,
         default=":8443",
         help="Address of /metrics; 0 switches it off.",
-        works=False,
+    ),
+    Flag(
+        name="user-metrics-bind-address",
+        kind=ADDRESS,
+        default="localhost:5050",
+        help="Address where roles send metrics with operator_sdk.util.osdk_metric; 0 switches it off.",
     ),
     Flag(
         name="metrics-addr",
@@ -149,36 +162,48 @@ SERVING_FLAGS = (
         default=":8443",
         help="Address of /metrics.",
         deprecated="use --metrics-bind-address instead",
-        works=False,
     ),
-    Flag(name="metrics-secure", kind=BOOLEAN, default="false", help="Serve /metrics with TLS.", works=False),
+    Flag(name="metrics-secure", kind=BOOLEAN, default="false", help="Serve /metrics with TLS."),
     Flag(
         name="metrics-require-rbac",
         kind=BOOLEAN,
         default="false",
         help="Let only those read /metrics whom RBAC allows it; needs --metrics-secure.",
-        works=False,
     ),
-    Flag(name="enable-http2", kind=BOOLEAN, default="false", help="Offer HTTP/2 on the TLS servers.", works=False),
+    Flag(name="enable-http2", kind=BOOLEAN, default="false", help="No effect: the servers speak HTTP/1.1."),
 )
 
 ZAP_FLAGS = (
-    _zap("devel", "Development defaults: log level debug.", kind=BOOLEAN, default="false", works=True),
-    _zap("encoder", "Log format: json or console.", kind=Kind(name="ENCODER", parse=one_of("json", "console"))),
-    _zap("log-level", "Log level: debug, info, error, or a number above 0.", kind=LOG_LEVEL, works=True),
+    _zap(
+        "devel",
+        "Development defaults: console format, level debug, stack traces from warn.",
+        kind=BOOLEAN,
+        default="false",
+    ),
+    _zap("encoder", "Log format: json (the default) or console.", kind=one_of("FORMAT", "json", "console")),
+    _zap(
+        "log-level",
+        "Log level: debug, info (the default), error, or a number above 0 for more and more detail.",
+        kind=LOG_LEVEL,
+    ),
     _zap(
         "stacktrace-level",
-        "Level from which stack traces are logged: info, error or panic.",
-        kind=Kind(name="LEVEL", parse=one_of("info", "error", "panic")),
+        "Level from which records have a stack trace: info, error (the default) or panic (none).",
+        kind=one_of("LEVEL", "info", "error", "panic"),
     ),
     _zap(
         "time-encoding",
-        "Format of times in the log: epoch, millis, nano, iso8601, rfc3339 or rfc3339nano.",
-        kind=Kind(
-            name="FORMAT",
-            parse=one_of("epoch", "millis", "nano", "nanos", "iso8601", "rfc3339", "rfc3339nano"),
-        ),
+        "Format of times in the log: epoch, millis, nano, iso8601, rfc3339 (the default) or rfc3339nano.",
+        kind=one_of("FORMAT", "epoch", "millis", "nano", "nanos", "iso8601", "rfc3339", "rfc3339nano"),
     ),
 )
 
-FLAGS = (*ANSIBLE_FLAGS, *CONTROLLER_FLAGS, *LEADER_FLAGS, *SERVING_FLAGS, *ZAP_FLAGS)
+GROUPS = {
+    "Ansible": ANSIBLE_FLAGS,
+    "Controllers": CONTROLLER_FLAGS,
+    "Leader election": LEADER_FLAGS,
+    "Serving": SERVING_FLAGS,
+    "Logging": ZAP_FLAGS,
+}
+"""By the heading that they have in the help text."""
+FLAGS = tuple(flag for group in GROUPS.values() for flag in group)

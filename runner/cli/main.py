@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import get_completion_class
 
 from runner.cli.commands import LazyCommand, RootGroup
+from runner.cli.completion import SHELLS, script
 from runner.cli.run import run
 from runner.cli.version import version
 
 _NAME = "ansible-operator"
+_COMPLETION_HELP = """Print the completion script for SHELL: bash, zsh, fish or powershell.
+
+\b
+bash:        source <(ansible-operator completion bash)
+zsh:         source <(ansible-operator completion zsh)
+fish:        ansible-operator completion fish | source
+powershell:  ansible-operator completion powershell |
+               Out-String | Invoke-Expression
+"""
 
 
 def _root() -> None:
@@ -27,13 +36,12 @@ cli = RootGroup(
 )
 
 
-@cli.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(*, shell: str) -> None:
-    """Print the completion script for SHELL: source it, or write it to where your shell looks."""
-    complete = get_completion_class(shell)
-    assert complete is not None  # noqa: S101 - click has all three
-    click.echo(complete(cli, {}, _NAME, "_ANSIBLE_OPERATOR_COMPLETE").source())
+@cli.command(help=_COMPLETION_HELP, short_help="Print the completion script for your shell")
+@click.argument("shell", type=click.Choice(SHELLS), required=False)
+@click.pass_context
+def completion(context: click.Context, *, shell: str | None) -> None:
+    """Print the completion script for *shell*, or how to use one."""
+    click.echo(script(cli, name=_NAME, shell=shell) if shell else context.get_help())
 
 
 @cli.command(name="help")

@@ -13,7 +13,7 @@ from runner.cli.configure import Note, configure
 from runner.cli.flags import FLAGS
 from runner.cli.version import facts
 from runner.errors import ConfigError, OperatorError
-from runner.logs import Logger
+from runner.logs import SINKS, Logger
 from runner.settings import Settings, environment
 from runner.watches.problems import WatchesError, WatchesFileError
 
@@ -32,11 +32,11 @@ def launch(serve: Serve, *, settings: Settings, notes: Sequence[Note], logger: L
     logger.info(
         "Version",
         **{
-            "ansible-operator": known["ansible-operator version"],
-            "commit": known["commit"],
             "Python Version": known["python version"],
             "GOOS": known["GOOS"],
             "GOARCH": known["GOARCH"],
+            "ansible-operator": known["ansible-operator version"],
+            "commit": known["commit"],
         },
     )
     for note in notes:
@@ -52,6 +52,18 @@ def launch(serve: Serve, *, settings: Settings, notes: Sequence[Note], logger: L
         if others is not None:
             raise others from None
     return 1
+
+
+def logger_for(settings: Settings) -> Logger:
+    """Return the operator's logger, as the flags of zap shape it."""
+    form = settings.log_format
+    return Logger(
+        "cmd",
+        level=settings.log_level,
+        sink=SINKS[form.encoder],
+        stacktrace_level=form.stacktrace_level,
+        time_encoding=form.time_encoding,
+    )
 
 
 async def _serve(serve: Serve, *, settings: Settings, logger: Logger) -> int:
@@ -92,7 +104,7 @@ def _run(**parameters: Any) -> int:
         raise click.UsageError(str(error), context) from error
     from runner.assembly import serve  # noqa: PLC0415 - the other commands need none of it
 
-    logger = Logger("cmd", level=configured.settings.log_level)
+    logger = logger_for(configured.settings)
     return launch(serve, settings=configured.settings, notes=configured.notes, logger=logger)
 
 

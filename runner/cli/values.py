@@ -15,6 +15,8 @@ from runner.watches.durations import parse_duration
 _TRUE = frozenset(["1", "t", "T", "TRUE", "true", "True"])
 _FALSE = frozenset(["0", "f", "F", "FALSE", "false", "False"])
 _HIGHEST_PORT = 65535
+_HIGHEST_VERBOSITY = 127
+"""zap keeps its levels in 8 bits."""
 _INTEGER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|[1-9][0-9]*|0)\Z")
 
 
@@ -24,6 +26,10 @@ class Kind:
 
     name: str
     parse: Callable[[str], Any]
+    choices: tuple[str, ...] = ()
+    """What completion offers."""
+    is_path: bool = False
+    """Whether completion offers files."""
 
 
 def parse_boolean(text: str) -> bool:
@@ -63,29 +69,30 @@ def parse_address(text: str) -> str:
 
 def parse_log_level(text: str) -> str:
     """Return the level of our logger for zap's: a name, or a number above 0 for more and more debug output."""
-    names = {"debug": "debug", "info": "info", "error": "error", "panic": "error"}
+    names = {"debug": "debug", "info": "info", "error": "error", "panic": "error"}  # errors are never hidden
     if text.lower() in names:
         return names[text.lower()]
-    if re.fullmatch(r"\+?0*[1-9][0-9]*", text, flags=re.ASCII):
-        return "debug"
+    if re.fullmatch(r"\+?0*[1-9][0-9]{0,17}", text, flags=re.ASCII):
+        return str(min(int(text), _HIGHEST_VERBOSITY))
     raise ValueError(f'invalid log level "{text}"; write debug, info, error or a number above 0')
 
 
-def one_of(*names: str) -> Callable[[str], str]:
-    """Return a parser that accepts *names* in any case."""
+def one_of(kind: str, *names: str) -> Kind:
+    """Return a kind of value that is one of *names*, in any case; *kind* is what the help calls it."""
 
     def parse(text: str) -> str:
         if text.lower() not in names:
             raise ValueError(f"unknown; write one of {', '.join(names)}")
         return text.lower()
 
-    return parse
+    return Kind(name=kind, parse=parse, choices=names)
 
 
 STRING = Kind(name="STRING", parse=str)
+PATH = Kind(name="PATH", parse=str, is_path=True)
 BOOLEAN = Kind(name="[=true|false]", parse=parse_boolean)
 INTEGER = Kind(name="INT", parse=parse_integer)
 DURATION = Kind(name="DURATION", parse=parse_duration)
 PORT = Kind(name="PORT", parse=parse_port)
 ADDRESS = Kind(name="ADDRESS", parse=parse_address)
-LOG_LEVEL = Kind(name="LEVEL", parse=parse_log_level)
+LOG_LEVEL = Kind(name="LEVEL", parse=parse_log_level, choices=("debug", "info", "error"))

@@ -11,8 +11,12 @@ from importlib import metadata
 import click
 
 from runner import __version__
+from runner.settings import environment
 
-COMMIT = "unknown"
+UNKNOWN = "unknown"
+_VARIABLE = "ANSIBLE_OPERATOR_COMMIT"
+"""The image's build sets it."""
+_DISTRIBUTION = "ansible-operator-runner"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "AMD64": "amd64"}
 
 
@@ -22,12 +26,21 @@ def facts() -> Mapping[str, str]:
     machine = platform.machine()
     return {
         "ansible-operator version": __version__,
-        "commit": COMMIT,
+        "commit": environment().get(_VARIABLE) or installed_commit() or UNKNOWN,
         "kubernetes version": f"v1.{major}",
         "python version": platform.python_version(),
         "GOOS": sys.platform,
         "GOARCH": _ARCHITECTURES.get(machine, machine),
     }
+
+
+def installed_commit() -> str:
+    """Return the commit that pip installed us from, where it did so from a repository; else nothing."""
+    try:
+        origin = json.loads(metadata.distribution(_DISTRIBUTION).read_text("direct_url.json") or "{}")
+        return str(origin["vcs_info"]["commit_id"])
+    except (metadata.PackageNotFoundError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def version_line() -> str:

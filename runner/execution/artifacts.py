@@ -91,8 +91,12 @@ class Artifacts:
     def rc(self, *, of_runner: int | None) -> int | None:
         """Return the exit code of ansible-playbook, None if a signal ended it; *of_runner* where it never started.
 
-        ansible-runner itself exits with 0 after a signal ended its child, so its file is what counts.
+        ansible-runner itself exits with 0 after a signal ended its child, so its file is what counts; one that was
+        itself asked to end by a signal writes a code of its own making there.
         """
+        with contextlib.suppress(OSError):
+            if (self.path / "status").read_text() == "canceled":
+                return None
         try:
             text = (self.path / "rc").read_text()
         except OSError:

@@ -20,13 +20,16 @@ from runner.execution.command import ansible_python, command_line, environment_f
 from runner.execution.events import EventSummary
 from runner.execution.events_log import print_whole_output, run_logger
 from runner.execution.executor import Outcome, RunRequest
-from runner.execution.inputs import FACT_CACHE, prepare
+from runner.execution.files import held
+from runner.execution.inputs import FACT_CACHE, directory_of, prepare
 from runner.execution.kubeconfigs import KubeconfigSource
 from runner.execution.leftovers import new_scratch, run_is_over
 from runner.execution.outcome import classify
 from runner.execution.processes import end_processes
+from runner.execution.readiness import missing_for_plays
 from runner.execution.scrub import Scrubber
 from runner.logs import Logger
+from runner.observe.activity import busy
 from runner.settings import ExecutionSettings
 
 Observer = Callable[[RunRequest, Mapping[str, Any]], None]
@@ -58,6 +61,13 @@ class ColdExecutor:
         self._log = (logger or Logger()).named("runner")
         self._observers = tuple(observers)
         self._scrubber = Scrubber(settings.environ)
+        self._found = False
+
+    async def ready(self) -> str | None:
+        """Tell what keeps runs from starting, if anything; see `KnowsReadiness`. Once it was found it is not sought."""
+        missing = None if self._found else await missing_for_plays(self._settings)
+        self._found = missing is None
+        return missing
 
     async def run(self, request: RunRequest) -> Outcome:
         """Run and return the outcome; see `Executor.run`."""
@@ -70,11 +80,13 @@ class ColdExecutor:
         if outcome.success:
             log.info("Ansible-runner exited successfully")
         else:
-            log.error("Ansible-runner failed", rc=outcome.rc, failures=list(outcome.failures))
+            how = "killed by a signal" if outcome.rc is None else f"exit status {outcome.rc}"
+            log.error("Ansible-runner failed", rc=outcome.rc, failures=list(outcome.failures), error=how)
         return outcome
 
     async def _run_in(self, scratch: Path, *, request: RunRequest, log: Logger) -> Outcome:
-        with self._kubeconfigs.for_run(request, folder=scratch) as kubeconfig:
+        folder = directory_of(request, root=self._settings.runner_dir)
+        with held(folder), self._kubeconfigs.for_run(request, folder=scratch) as kubeconfig:
             directory = prepare(request, settings=self._settings, kubeconfig=kubeconfig, scratch=scratch)
             for note in directory.notes:
                 log.info("A value of the object is not used as it is", note=note)
@@ -86,7 +98,7 @@ class ColdExecutor:
         summary = EventSummary()
         artifacts.create()
         try:
-            with (scratch / "ansible-runner.err").open("w+b") as complaints:
+            with (scratch / "ansible-runner.err").open("w+b") as complaints, busy():
                 async with artifacts.command_without_environment():
                     process = await self._start(request, directory=directory, scratch=scratch, complaints=complaints)
                     await self._follow(request, process=process, artifacts=artifacts, summary=summary)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from runner.kube.objects import Object
 from runner.watches.model import Watch
@@ -71,4 +71,13 @@ class Executor(Protocol):
 
         Cancelling the task ends the run's whole process group before `CancelledError` is raised again.
         """
+        ...
+
+
+@runtime_checkable
+class KnowsReadiness(Protocol):
+    """An executor that can tell whether a run could start: optional beside `Executor`, for the readiness probe."""
+
+    async def ready(self) -> str | None:
+        """Return None where it could, else a sentence that says what is missing; asked again every few seconds."""
         ...

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from runner.errors import ExecutionError
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_TRIES = 10
 
 
 def private_folder(path: Path) -> Path:
@@ -27,8 +33,67 @@ def private_folder(path: Path) -> Path:
     return path
 
 
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Make the private folder *path*, and keep every sweep away from it; its time tells when it was used last."""
+    handle = _hold(path)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def unheld(path: Path) -> Iterator[bool]:
+    """Tell whether no process holds *path*; none can take hold of it meanwhile."""
+    handle = os.open(path, _FOLDER)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(handle)
+
+
+def _hold(path: Path) -> int:
+    """Return an open handle that holds *path*, which a sweep may remove until then."""
+    while True:
+        private_folder(path)
+        try:
+            handle = os.open(path, _FOLDER)
+            with contextlib.suppress(OSError):  # where a file system knows no locks, only the time protects
+                fcntl.flock(handle, fcntl.LOCK_SH)
+            if _is_still(path, handle=handle):
+                os.utime(handle)
+                return handle
+            os.close(handle)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise ExecutionError(f"cannot use the folder {path}: {error}; check its disk and rights") from error
+
+
+def _is_still(path: Path, *, handle: int) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(path.lstat(), os.fstat(handle))
+    return False
+
+
 def _make(path: Path) -> None:
     """Make *path* and its parents; pathlib gives the mode to the last one only."""
+    for _ in range(_TRIES):
+        with contextlib.suppress(FileNotFoundError):  # a sweep took an empty parent away again
+            _make_once(path)
+            return
+    raise FileNotFoundError(f"{path.parent} goes whenever it is made")
+
+
+def _make_once(path: Path) -> None:
     for folder in [*reversed(path.parents), path]:
         if not folder.exists():
             folder.mkdir(mode=0o700, exist_ok=True)

@@ -13,6 +13,15 @@ from runner.execution.events import EventSummary, TaskFailure
 from runner.execution.executor import Outcome, PlayStats
 
 NO_RECAP = "Ansible ended before it reached its recap"
+_STRICT = (
+    "Conditionals must have a boolean result",
+    "Empty conditional expressions are not allowed",
+    "Conditional expressions must be strings",
+)
+STRICT_HINT = (
+    "ansible-core 2.19 refuses conditions that 2.18 accepted: make the condition a boolean, or run the operator with "
+    "ANSIBLE_ALLOW_BROKEN_CONDITIONALS=true in its environment"
+)
 KILLED = "Ansible was killed by a signal (out of memory, or kill -9)"
 
 
@@ -35,7 +44,7 @@ def classify(
         finished: when it ended.
         artifacts: the run's folder.
     """
-    failures = _failures(summary, rc=rc, output_tail=output_tail)
+    failures = tuple(_with_hint(message) for message in _failures(summary, rc=rc, output_tail=output_tail))
     return Outcome(
         success=not failures,
         failures=failures,
@@ -85,3 +94,8 @@ def _unrescued(summary: EventSummary, stats: PlayStats) -> list[TaskFailure]:
 def _broken_off(rc: int | None, output_tail: str) -> tuple[str, ...]:
     how = KILLED if rc is None else f"{NO_RECAP} (exit code {rc})" if rc else NO_RECAP
     return (f"{how}: {output_tail}" if output_tail else how,)
+
+
+def _with_hint(message: str) -> str:
+    """Add what helps an operator that was written for ansible-core 2.18; its author may be far away."""
+    return f"{message} ({STRICT_HINT})" if any(words in message for words in _STRICT) else message

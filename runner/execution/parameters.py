@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.errors import ExecutionError
+from runner.execution.connection_variables import is_connection_variable
 from runner.execution.executor import RunRequest
 from runner.execution.snake_case import to_snake
 from runner.kube.objects import GVK, name_of, namespace_of
@@ -22,25 +23,6 @@ _UNSAFE = "__ansible_unsafe"
 _RESERVED_PREFIX = "__ansible_"
 MAX_DEPTH = 100
 """Ansible's own reader gives up somewhere above 200."""
-
-_CONNECTION_NAMES = frozenset(
-    f"ansible_{name}"
-    for name in (
-        "admin_users", "async_dir", "command_timeout", "common_remote_group", "connect_timeout", "connection",
-        "connection_path", "connection_user", "delegated_vars", "executable", "host", "host_key_checking", "paramiko",
-        "password", "pipelining", "playbook_python", "port", "private_key_file", "remote_tmp", "shell", "ssh",
-        "system_tmpdirs", "timeout", "user",
-    )
-)  # fmt: skip
-_CONNECTION_PREFIXES = tuple(
-    f"ansible_{family}_"
-    for family in (
-        "aws_ssm", "become", "buildah", "chroot", "control_path", "doas", "docker", "dzdo", "httpapi", "jail",
-        "kubectl", "ksu", "libssh", "libvirt_lxc", "lxc", "lxd", "machinectl", "netconf", "network", "oc", "paramiko",
-        "pbrun", "persistent", "pfexec", "podman", "pmrun", "psrp", "qubes", "runas", "scp", "sesu", "sftp", "shell",
-        "ssh", "su", "sudo", "transport", "winrm", "zone",
-    )
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,21 +130,12 @@ def _winners(mapping: Mapping[str, Any], *, where: str, notes: list[str]) -> dic
 
 def _without_connection(variables: Mapping[str, Any], *, notes: list[str]) -> dict[str, Any]:
     """Drop what would change where and as whom Ansible runs: extra variables beat the inventory."""
-    kept = {name: value for name, value in variables.items() if not _is_connection(name)}
+    kept = {name: value for name, value in variables.items() if not is_connection_variable(name)}
     notes.extend(
         f"spec: {name} is left out: a spec may not set Ansible's connection variables"
         for name in sorted(variables.keys() - kept.keys())
     )
     return kept
-
-
-def _is_connection(name: str) -> bool:
-    return (
-        name in _CONNECTION_NAMES
-        or name == "ansible_become"
-        or name.startswith(_CONNECTION_PREFIXES)
-        or (name.startswith("ansible_") and name.endswith("_interpreter"))
-    )
 
 
 def _unsafe_parts(whole: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def to_snake(name: str) -> str:
     leads_upper = "A" <= text[0] <= "Z"
     for word in _WORDS:
         text = _set_apart(text, word)
-    segments = [segment.lower() for segment in _segments(text)]
+    segments = ["".join(_lower(char) for char in segment) for segment in _segments(text)]
     joined = "_".join(segments)
     return f"_{joined}" if leads_upper and segments[0] not in {"http", "url", "ip"} else joined
 
@@ -59,6 +59,11 @@ def _segments(text: str) -> list[str]:
         else:
             current += char
     return [*segments, current]
+
+
+def _lower(char: str) -> str:
+    """Return the small letter as Go has it: character by character, and never two for one."""
+    return "i" if char == "\u0130" else char.lower()
 
 
 def _flips(char: str, following: str) -> bool:

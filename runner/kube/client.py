@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -33,12 +34,38 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _IN_CLUSTER_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
+NO_ANSWER = "<error>"
+"""What `Observe` gets as the code of a request without an answer, as in client-go."""
+
+
+class Observe(Protocol):
+    """Counts requests (`runner.observe.metrics.Metrics.api_request`)."""
+
+    def __call__(self, method: str, *, code: str, host: str) -> None:
+        """Take one request: its method, the answer's status, and the host (with port) that was asked."""
+        ...
+
+
 class KubeClient:
     """Requests to one API server with one identity; use as an async context manager, or call `close`."""
 
-    def __init__(self, *, settings: KubeSettings) -> None:
-        """Read nothing yet: the configuration is loaded by the first request."""
+    def __init__(
+        self,
+        *,
+        settings: KubeSettings,
+        around: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+        observe: Observe | None = None,
+    ) -> None:
+        """Read nothing yet: the configuration is loaded by the first request.
+
+        Args:
+            settings: where the API server is.
+            around: each request runs within it.
+            observe: told of each answer, for metrics.
+        """
         self._settings = settings
+        self._observe = observe
+        self._around = around
         self._current: _Session | None = None
         self._sessions: set[_Session] = set()
         self._lock = asyncio.Lock()
@@ -174,6 +201,7 @@ class KubeClient:
         """Open one request whose answer the caller reads piece by piece (watches); errors before the body are ours."""
         request = _Request(method, path, query, body, {"Accept": "application/json", **(headers or {})}, timeout)
         async with contextlib.AsyncExitStack() as stack:
+            stack.enter_context(self._around())
             session = await stack.enter_async_context(self._lease())
             try:
                 response = await self._send(request, session=session, call=call)
@@ -186,8 +214,10 @@ class KubeClient:
                 response.close() if not response.content.at_eof() else response.release()
 
     async def _send(self, request: _Request, *, session: _Session, call: Call) -> aiohttp.ClientResponse:
+        code = NO_ANSWER
         try:
             response = await request.send(session.api)
+            code = str(response.status)
             if response.status < 400:
                 return response
             body = await response.read()
@@ -195,6 +225,9 @@ class KubeClient:
             raise Unauthorized(_reason(error), call=call) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ConnectionFailed(_reason(error), call=call) from error
+        finally:
+            if self._observe is not None:
+                self._observe(request.method, code=code, host=urlsplit(session.api.configuration.host).netloc)
         response.release()
         raise error_for(status=response.status, body=body, headers=response.headers, call=call)
 
@@ -250,6 +283,10 @@ class _Request:
         timeout: aiohttp.ClientTimeout,
     ) -> None:
         self.parts = (method, path, query, body, headers, timeout)
+
+    @property
+    def method(self) -> str:
+        return self.parts[0]
 
     async def send(self, api: ApiClient) -> aiohttp.ClientResponse:
         method, path, query, body, headers, timeout = self.parts

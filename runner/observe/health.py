@@ -1,20 +1,43 @@
-"""`/healthz` and `/readyz` on the peer's port: liveness is this process answering, readiness is what its checks say.
+"""`/healthz` and `/readyz` on the peer's port, answered by a thread and an event loop of their own.
 
-Unlike the peer's static pings, `/readyz` reflects the informers: a kind that was never listed, or whose watch is
-refused or broken, makes it fail with the reason; `?verbose` prints all checks either way.
+The peer's two probes are static pings. Here liveness and readiness are what their checks say. A server in the
+operator's own event loop could not tell that this loop is blocked: the kubelet would see a time-out and no reason. So
+the checks are called in the server's thread, and may only read.
 """
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import socket
+import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from aiohttp import web
 
 from runner.errors import ConfigError
 from runner.logs import Logger
 
-Check = Callable[[], str | None]
-"""Returns None when all is well, else a sentence that says what is not."""
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What a check has to say."""
+
+    sentence: str
+    fails: bool = True
+    """False: all is well enough, but a person who asks with `?verbose` should know."""
+
+
+Check = Callable[[], Finding | None]
+"""Returns None when all is well. Called in the server's thread: it reads, and never waits."""
+
+_SHUTDOWN = 2.0
+
+
+def well() -> Finding | None:
+    """Find nothing: the check that only says that the process answers."""
+    return None
 
 
 def parse_bind_address(address: str, *, flag: str) -> tuple[str, int] | None:
@@ -34,12 +57,31 @@ def parse_bind_address(address: str, *, flag: str) -> tuple[str, int] | None:
 class HealthServer:
     """Serves the two probes; `start` binds, `stop` closes."""
 
-    def __init__(self, *, address: tuple[str, int] | None, checks: Mapping[str, Check], logger: Logger) -> None:
-        """Serve on *address* (host, port; port 0 takes a free one; None serves nothing) what *checks* say."""
+    def __init__(
+        self,
+        *,
+        address: tuple[str, int] | None,
+        live: Mapping[str, Check],
+        ready: Mapping[str, Check],
+        logger: Logger,
+    ) -> None:
+        """Serve on *address* (host, port; port 0 takes a free one; None serves nothing) what the checks say.
+
+        Args:
+            address: where.
+            live: the checks of `/healthz`, beside the peer's `healthz` and `ping`.
+            ready: the checks of `/readyz`, beside the peer's `readyz`.
+            logger: told when the failing checks of a probe change.
+        """
         self._address = address
-        self._checks = checks
+        self._probes = {
+            "healthz": {"healthz": well, "ping": well, **live},
+            "readyz": {"readyz": well, **ready},
+        }
+        self._failing: dict[str, tuple[str, ...]] = {}
         self._logger = logger
-        self._runner: web.AppRunner | None = None
+        self._thread: threading.Thread | None = None
+        self._end: Callable[[], object] | None = None
         self.port: int | None = None
 
     async def start(self) -> None:
@@ -50,46 +92,81 @@ class HealthServer:
         """
         if self._address is None:
             return
-        app = web.Application()
-        app.add_routes([
-            web.get("/healthz", self._healthz),
-            web.get("/healthz/{check}", self._healthz),
-            web.get("/readyz", self._readyz),
-            web.get("/readyz/{check}", self._readyz),
-        ])
-        self._runner = web.AppRunner(app, access_log=None)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, *self._address)
-        try:
-            await site.start()
-        except OSError as error:
-            await self._runner.cleanup()
-            raise ConfigError(
-                f"cannot listen on --health-probe-bind-address {self._address[0]}:{self._address[1]}: "
-                f"{error.strerror or error}; choose another port, or 0 to switch it off"
-            ) from error
-        self.port = self._runner.addresses[0][1]
+        listening = _bound(*self._address)
+        self.port = listening.getsockname()[1]
+        started: concurrent.futures.Future[Callable[[], object]] = concurrent.futures.Future()
+        self._thread = threading.Thread(target=self._run, args=(listening, started), name="health", daemon=True)
+        self._thread.start()
+        self._end = await asyncio.wrap_future(started)
         self._logger.info("Serving health probes", port=self.port)
 
     async def stop(self) -> None:
         """Stop listening."""
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._end is not None and self._thread is not None and self._thread.is_alive():
+            self._end()
+            await asyncio.to_thread(self._thread.join)
 
-    async def _healthz(self, request: web.Request) -> web.Response:
-        return self._answer(request, checks={"healthz": lambda: None, "ping": lambda: None})
+    def _run(self, listening: socket.socket, started: concurrent.futures.Future[Callable[[], object]]) -> None:
+        asyncio.run(self._serve(listening, started))
 
-    async def _readyz(self, request: web.Request) -> web.Response:
-        return self._answer(request, checks={"readyz": lambda: None, **self._checks})
+    async def _serve(self, listening: socket.socket, started: concurrent.futures.Future[Callable[[], object]]) -> None:
+        loop, ending = asyncio.get_running_loop(), asyncio.Event()
+        app = web.Application()
+        for probe in self._probes:
+            app.add_routes([web.get(f"/{probe}", self._answer), web.get(f"/{probe}/{{check:.+}}", self._answer)])
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN)
+        await runner.setup()
+        try:
+            await web.SockSite(runner, listening).start()
+            started.set_result(lambda: loop.call_soon_threadsafe(ending.set))
+            await ending.wait()
+        finally:
+            await runner.cleanup()
 
-    def _answer(self, request: web.Request, *, checks: Mapping[str, Check]) -> web.Response:
+    async def _answer(self, request: web.Request) -> web.Response:
+        probe = request.path.split("/")[1]
+        checks: Mapping[str, Check] = self._probes[probe]
         wanted = request.match_info.get("check")
+        if wanted is not None and wanted not in checks:
+            return web.Response(status=404, text=f"no check {wanted}; there are {', '.join(checks)}\n")
         if wanted is not None:
-            if wanted not in checks:
-                return web.Response(status=404, text=f"no check {wanted}; there are {', '.join(checks)}\n")
             checks = {wanted: checks[wanted]}
-        failures = {name: sentence for name, check in checks.items() if (sentence := check()) is not None}
-        if not failures and "verbose" not in request.query:
+        excluded = request.query.getall("exclude", [])
+        findings = {name: check() for name, check in checks.items() if name not in excluded}
+        failed = {name: found.sentence for name, found in findings.items() if found is not None and found.fails}
+        if wanted is None:
+            self._note(probe, failed=failed)
+        if not failed and "verbose" not in request.query:
             return web.Response(text="ok")
-        lines = [f"[-]{name} failed: {failures[name]}" if name in failures else f"[+]{name} ok" for name in checks]
-        return web.Response(status=500 if failures else 200, text="\n".join(lines) + "\n")
+        lines = [_line(name, findings.get(name), excluded=name in excluded) for name in checks]
+        verdict = f"{wanted or probe} check {'failed' if failed else 'passed'}"
+        return web.Response(status=500 if failed else 200, text="\n".join([*lines, verdict]) + "\n")
+
+    def _note(self, probe: str, *, failed: Mapping[str, str]) -> None:
+        """Log a change of what fails; probes come every few seconds."""
+        if tuple(failed) == self._failing.get(probe, ()):
+            return
+        self._failing[probe] = tuple(failed)
+        if failed:
+            self._logger.error("A health probe fails", probe=probe, failed=dict(failed))
+        else:
+            self._logger.info("A health probe passes again", probe=probe)
+
+
+def _line(name: str, finding: Finding | None, *, excluded: bool) -> str:
+    if excluded:
+        return f"[+]{name} excluded: ok"
+    if finding is None:
+        return f"[+]{name} ok"
+    return f"[-]{name} failed: {finding.sentence}" if finding.fails else f"[+]{name} ok: {finding.sentence}"
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on --health-probe-bind-address {host}:{port}: "
+            f"{error.strerror or error}; choose another port, or 0 to switch it off"
+        ) from error

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
@@ -13,10 +16,12 @@ from runner.kube.discovery import Resource
 from runner.kube.objects import GVK, Object
 from runner.logs import Logger
 from runner.reconcile.finalizer import Client
+from runner.reconcile.notices import Events, NoEvents, Notices
 from runner.reconcile.schedule import Decision, Periods
 from runner.status.pending import PendingStatus
 from runner.status.writer import Compute, WriteResult
 from runner.watches.model import Watch
+from runner.workqueue.exclusion import Claims
 from runner.workqueue.request import Request
 
 
@@ -40,6 +45,28 @@ class StatusReporter(Protocol):
         ...
 
 
+@dataclass(kw_only=True)
+class Unmeasured:
+    """A measure that nobody reads."""
+
+    result: str = ""
+
+
+class Measured(Protocol):
+    """One reconcile that is being measured (`runner.observe.metrics_controller.ReconcileMeasure`)."""
+
+    result: str
+    """How it ended, set before it is left; see `result_of`."""
+
+
+Measure = Callable[[], AbstractContextManager[Measured]]
+
+
+def unmeasured() -> AbstractContextManager[Measured]:
+    """Return a context that measures nothing."""
+    return nullcontext(Unmeasured())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Parts:
     """The collaborators of one watch's reconciles."""
@@ -56,6 +83,14 @@ class Parts:
     """Makes the id of a run."""
     message_limit: int
     """Bytes of a condition's message."""
+    events: Events = field(default_factory=NoEvents)
+    notices: Notices = field(default_factory=Notices)
+    claims: Claims | None = None
+    """Excludes the reconciles of other watches on the same object; None: there is no other."""
+    earlier: tuple[Watch, ...] = ()
+    """The watches of the same kind that come first in the file: they own status and finalizer of what they serve."""
+    measure: Measure = unmeasured
+    """Measures one reconcile."""
 
 
 @dataclass(kw_only=True)
@@ -73,6 +108,26 @@ class Context:
     generation: int = 0
     """The generation that the run saw: what its success or failure belongs to."""
     outcome: Outcome | None = None
+    failed: bool = False
+    """An error ended the reconcile early."""
+    narrowed: Parts | None = None
+    """The collaborators for this object, where an earlier watch owns its status or finalizer."""
+
+    @property
+    def counts_status(self) -> bool:
+        """Tell whether writes of the status move the object's generation: its kind has no status subresource."""
+        return self.resource is not None and "status" not in self.resource.subresources
+
+    @property
+    def wish(self) -> int:
+        """Return a number of what the object asks for: a failure of another number starts the back-off anew.
+
+        That is the generation, or a checksum where a kind has none or counts the operator's own status writes.
+        """
+        if self.generation and not self.counts_status:
+            return self.generation
+        content = {key: value for key, value in self.obj.items() if key not in {"metadata", "status"}}
+        return zlib.crc32(json.dumps(content, sort_keys=True, default=str).encode())
 
 
 Step = Callable[[Context, Parts], Awaitable[Decision | None]]

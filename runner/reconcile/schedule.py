@@ -13,11 +13,10 @@ from typing import Protocol
 
 from runner.errors import OperatorError, Verdict
 from runner.kube.objects import Object, annotations_of
-from runner.watches.durations import parse_duration
+from runner.watches.durations import PERIOD_ANNOTATION, parse_duration
 from runner.watches.model import Watch
 from runner.workqueue.request import Request
 
-PERIOD_ANNOTATION = "ansible.sdk.operatorframework.io/reconcile-period"
 _SHORTEST_WAIT = 1.0
 
 
@@ -36,12 +35,17 @@ class RequeueAfter:
 
 @dataclass(frozen=True, kw_only=True)
 class Backoff:
-    """It failed: come back later and later; a new `generation` starts again with the shortest delay."""
+    """It failed: come back later and later; a new `generation` (`Context.wish`) starts with the shortest delay."""
 
     generation: int = 0
 
 
-Decision = Forget | RequeueAfter | Backoff
+@dataclass(frozen=True, kw_only=True)
+class Parked:
+    """Another watch reconciles the object: the queue holds the key back; delay and back-off stay as they are."""
+
+
+Decision = Forget | RequeueAfter | Backoff | Parked
 
 
 class Queue(Protocol):
@@ -74,6 +78,8 @@ class Scheduler:
 
     def apply(self, request: Request, decision: Decision) -> float | None:
         """Carry out *decision*; return the delay in seconds until *request* comes again, None for never."""
+        if isinstance(decision, Parked):
+            return None
         self._queue.cancel_delayed(request)
         if isinstance(decision, Backoff):
             if self._failed_generation.get(request) != decision.generation:
@@ -147,6 +153,17 @@ def after_error(error: OperatorError, *, generation: int) -> Decision:
     if error.verdict is Verdict.RETRY_AT and error.retry_after is not None and error.retry_after >= _SHORTEST_WAIT:
         return RequeueAfter(seconds=error.retry_after)
     return Backoff(generation=generation)  # a server that asks for no wait at all is not asked in a hot loop
+
+
+def result_of(decision: Decision, *, failed: bool) -> str:
+    """Return how a reconcile ended, in the words of controller-runtime's metrics; *failed*: an error ended it early."""
+    if failed or isinstance(decision, Backoff):
+        return "error"
+    if isinstance(decision, Parked):
+        return "requeue"
+    if isinstance(decision, RequeueAfter):
+        return "requeue_after" if decision.seconds > 0 else "requeue"
+    return "success"
 
 
 def describe(delay: float | None) -> Mapping[str, object]:

@@ -10,11 +10,13 @@ import traceback
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from runner.errors import ExecutionError, NotFound
+from runner.errors import ExecutionError, Invalid, NotFound
+from runner.execution.connection_variables import dropped_keys
 from runner.execution.executor import Outcome, RunRequest
 from runner.execution.overrides import max_artifacts_of, verbosity_of
 from runner.kube.discovery import Resource
 from runner.kube.objects import Object, generation_of, is_deleting, uid_of
+from runner.reconcile.claim import claim
 from runner.reconcile.context import Context, Parts, Step
 from runner.reconcile.finalizer import Finalizers
 from runner.reconcile.schedule import Backoff, Decision, Forget, RequeueAfter, after_run
@@ -30,6 +32,7 @@ async def load(ctx: Context, parts: Parts) -> Decision | None:
         ctx.obj = await parts.client.get(ctx.resource, namespace=ctx.request.namespace, name=ctx.request.name)
     except NotFound:
         parts.discovery.forget(parts.watch.gvk)  # perhaps it is the whole kind that went
+        parts.notices.forget(ctx.request)
         ctx.log.debug("The object is gone")
         return Forget()
     ctx.generation = generation_of(ctx.obj)
@@ -54,7 +57,7 @@ async def rewrite_pending_status(ctx: Context, parts: Parts) -> Decision | None:
         return None  # there is newer work than what that status tells
     ctx.log.info("The status of the last run was written late")
     ctx.period = _period_or_default(ctx, parts)
-    return after_run(outcome, period=ctx.period, generation=transition.generation)
+    return after_run(outcome, period=ctx.period, generation=ctx.wish)
 
 
 async def check_period(ctx: Context, parts: Parts) -> Decision | None:
@@ -68,7 +71,7 @@ async def check_period(ctx: Context, parts: Parts) -> Decision | None:
             return None
         ctx.log.error("The reconcile period annotation is invalid", error=str(error))
         await report_error(ctx, parts, message=str(error))
-        return Backoff(generation=ctx.generation)
+        return Backoff(generation=ctx.wish)
     return None
 
 
@@ -100,7 +103,8 @@ async def announce(ctx: Context, parts: Parts) -> Decision | None:
     if await _report(ctx, parts, transition=starting) is None:
         return Forget()
     ctx.generation = generation_of(ctx.obj)  # the write returned a newer spec, and that is what runs
-    return None
+    ctx.finalizing = is_deleting(ctx.obj) and holds(parts.watch, ctx.obj)
+    return await skip_terminated(ctx, parts)
 
 
 async def run(ctx: Context, parts: Parts) -> Decision | None:
@@ -115,6 +119,7 @@ async def run(ctx: Context, parts: Parts) -> Decision | None:
     )
     ctx.log = ctx.log.bind(job=request.ident)
     started = parts.clock.now()
+    await _tell_dropped(ctx, parts)
     ctx.log.debug("Starting a run", finalizing=ctx.finalizing, generation=ctx.generation)
     try:
         ctx.outcome = await parts.executor.run(request)
@@ -143,7 +148,9 @@ async def report(ctx: Context, parts: Parts) -> Decision | None:
     if not parts.watch.manage_status:
         return None
     transition = replace(
-        done(_outcome(ctx), at=parts.clock.now(), generation=ctx.generation), message_limit=parts.message_limit
+        done(_outcome(ctx), at=parts.clock.now(), generation=ctx.generation),
+        message_limit=parts.message_limit,
+        tell_generation=not ctx.counts_status,
     )
     parts.pending.keep(ctx.request, uid=uid_of(ctx.obj), transition=transition)
     return None if await _report(ctx, parts, transition=transition) is not None else Forget()
@@ -157,7 +164,7 @@ async def schedule(ctx: Context, parts: Parts) -> Decision | None:
         return Forget()
     if not ctx.finalizing and is_deleting(ctx.obj) and finalizers is not None and finalizers.on(ctx.obj):
         return RequeueAfter(seconds=0.0, fresh=True)  # deleted while the run was going on: the finalizer's run is next
-    return after_run(outcome, period=ctx.period, generation=ctx.generation)
+    return after_run(outcome, period=ctx.period, generation=ctx.wish)
 
 
 async def report_error(ctx: Context, parts: Parts, *, message: str) -> None:
@@ -170,6 +177,7 @@ async def report_error(ctx: Context, parts: Parts, *, message: str) -> None:
 STEPS: tuple[Step, ...] = (
     load,
     select,
+    claim,
     rewrite_pending_status,
     check_period,
     skip_terminated,
@@ -182,9 +190,24 @@ STEPS: tuple[Step, ...] = (
 )
 
 
+async def _tell_dropped(ctx: Context, parts: Parts) -> None:
+    """Tell once per generation which keys of the spec no run gets; their values are nobody's business."""
+    keys = dropped_keys(ctx.obj.get("spec"), snake_case=parts.watch.snake_case_parameters)
+    if not keys:
+        parts.notices.forget(ctx.request)
+    elif parts.notices.is_new(ctx.request, uid=uid_of(ctx.obj), wish=ctx.wish):
+        message = f"Left out, as a spec may not set Ansible's connection variables: {', '.join(keys)}"
+        await parts.events.record(ctx.obj, type="Warning", reason="SpecKeysDropped", message=message)
+
+
 async def _report(ctx: Context, parts: Parts, *, transition: Transition) -> Object | None:
     """Write *transition* and keep the newest object; None where the object is gone or another has its name."""
-    result = await parts.status.write(_resource(ctx), ctx.obj, compute=transition.apply)
+    try:
+        result = await parts.status.write(_resource(ctx), ctx.obj, compute=transition.apply)
+    except Invalid as refusal:  # in every form: the role does its work all the same, and no retry would help
+        parts.pending.drop(ctx.request)
+        ctx.log.error("The API server refuses the status, so it is not written", error=str(refusal))
+        return ctx.obj
     parts.pending.drop(ctx.request)
     if result.obj is None or result.state is WriteState.SUPERSEDED:
         ctx.log.info("The object is gone or was created anew: its status is not written", state=result.state.value)

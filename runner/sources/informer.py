@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import enum
 import json
+import math
 import random
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
@@ -125,6 +126,7 @@ class Informer:
         self._opened = False
         self._productive = False
         self._next_notice = 0.0
+        self._due = math.inf
         self._has_synced = asyncio.Event()
         self._stopping = asyncio.Event()
         self._wake = asyncio.Event()
@@ -145,6 +147,11 @@ class Informer:
     def has_synced(self) -> bool:
         """Tell whether the store was complete at least once."""
         return self._has_synced.is_set()
+
+    @property
+    def overdue(self) -> float:
+        """Return how many seconds a sign of life is late: data, an answer or a new try; negative while all is well."""
+        return self._context.clock.monotonic() - self._due
 
     async def wait_synced(self) -> None:
         """Return when the store was complete for the first time and all of it was reported."""
@@ -173,6 +180,7 @@ class Informer:
             await _first(follower, asyncio.create_task(self._stopping.wait()))
         finally:
             follower.cancel()
+            self._due = math.inf
             with contextlib.suppress(asyncio.CancelledError):
                 await follower
 
@@ -195,6 +203,7 @@ class Informer:
 
     async def _turn(self) -> None:
         """Go once through discover, list (where the position is lost) and watch."""
+        self._expect_sign(within=self._context.settings.stall_timeout)
         self._resource = resource = await self._context.discovery.resource(self.target.gvk)
         self._discovered.set()
         if self._version is None:
@@ -272,10 +281,12 @@ class Informer:
         stall = context.settings.stall_timeout
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=context.client.connect_timeout, sock_read=stall)
         full_query = [*((key, value) for key, value in selectors if value), *query]
+        self._expect_sign(within=stall + context.client.connect_timeout)
         try:
             async with context.client.stream("GET", path, call=call, query=full_query, timeout=timeout) as response:
                 yield b""
                 async for piece in response.content.iter_any():
+                    self._expect_sign(within=stall)
                     yield piece
         except TimeoutError as error:
             raise errors.ConnectionFailed(f"no data for {stall:g} s", call=call) from error
@@ -355,7 +366,11 @@ class Informer:
         asked = failure.retry_after if isinstance(failure, errors.TooManyRequests | errors.ServerError) else None
         return max(delay, asked or 0.0)
 
+    def _expect_sign(self, *, within: float) -> None:
+        self._due = self._context.clock.monotonic() + within
+
     async def _pause(self, seconds: float) -> None:
+        self._expect_sign(within=seconds)
         await _first(asyncio.create_task(self._context.clock.sleep(seconds)), asyncio.create_task(self._wake.wait()))
         self._wake.clear()
 

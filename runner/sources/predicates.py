@@ -1,9 +1,9 @@
 """Which changes of a primary object are worth a run: the filters between the informer and the work queue.
 
 Pure functions on `Change`. The rules are the peer's (generation, annotations, selector, kinds without a generation),
-with three things done better: a no-op update of a kind without generation is no reason to run, what the operator
-itself wrote (its finalizer, its conditions) never is, and an object whose labels change so that the selector takes
-it in runs at once.
+with four things done better: a no-op update of a kind without generation is no reason to run, what the operator
+itself wrote (its finalizer, its conditions) never is, an object whose labels change so that the selector takes it in
+runs at once, and so does one whose broken period annotation is mended.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from runner.kube.objects import Object, annotations_of, generation_of, is_deleting, labels_of, metadata
 from runner.sources.store import Change, ChangeKind
+from runner.watches.durations import PERIOD_ANNOTATION, parse_duration
 from runner.watches.matching import matches, serves
 from runner.watches.model import Watch
 
@@ -42,6 +43,7 @@ def _update_passes(watch: Watch, change: Change) -> bool:
         or deletion_started(change)
         or spec_changed(watch, change)
         or (watch.watch_annotations_changes and annotations_changed(change))
+        or period_mended(change)
     )
 
 
@@ -64,6 +66,18 @@ def deletion_started(change: Change) -> bool:
 def annotations_changed(change: Change) -> bool:
     """Tell whether the annotations differ."""
     return dict(annotations_of(change.old or {})) != dict(annotations_of(change.obj))
+
+
+def period_mended(change: Change) -> bool:
+    """Tell whether a broken period annotation, for which the object is not run at all, was changed or removed."""
+    before = annotations_of(change.old or {}).get(PERIOD_ANNOTATION)
+    if before is None or before == annotations_of(change.obj).get(PERIOD_ANNOTATION):
+        return False
+    try:
+        parse_duration(before)
+    except ValueError:
+        return True
+    return False
 
 
 def spec_changed(watch: Watch, change: Change) -> bool:

@@ -14,7 +14,8 @@ from typing import Protocol
 from runner.kube.objects import Object, name_of, namespace_of
 from runner.sources.informer import Counters, Informer, State, Target, WatchContext
 from runner.sources.predicates import primary_predicate
-from runner.sources.store import Change
+from runner.sources.store import Change, ChangeKind
+from runner.watches.matching import serves
 from runner.watches.model import Watch
 from runner.workqueue.request import Request
 
@@ -27,14 +28,33 @@ class Enqueue(Protocol):
         ...
 
 
+class ObjectListener(Protocol):
+    """What metrics want to know of the objects (`runner.observe.metrics_objects.CreatedObjects`)."""
+
+    def seen(self, obj: Object) -> None:
+        """Take an object whose event passed the predicates."""
+        ...
+
+    def gone(self, obj: Object) -> None:
+        """Take an object that was deleted, or that is not ours any more."""
+        ...
+
+
 class PrimarySource:
     """Feeds the queue of one watch: one informer a namespace, or a single one for all of them."""
 
     def __init__(
-        self, *, watch: Watch, context: WatchContext, enqueue: Enqueue, namespaces: Sequence[str] = ()
+        self,
+        *,
+        watch: Watch,
+        context: WatchContext,
+        enqueue: Enqueue,
+        namespaces: Sequence[str] = (),
+        listener: ObjectListener | None = None,
     ) -> None:
         """Look at *namespaces* (empty: all); a cluster-scoped kind is looked at once, whatever they are."""
         self.watch = watch
+        self._listener = listener
         self._enqueue = enqueue
         self._passes = primary_predicate(watch)
         self._informers = {
@@ -82,6 +102,10 @@ class PrimarySource:
         """Return what each informer did, by its namespace."""
         return {self._label(informer): informer.counters for informer in self._active()}
 
+    def overdue(self) -> float:
+        """Return how many seconds the latest informer's sign of life is late; negative while all is well."""
+        return max(informer.overdue for informer in self._informers.values())
+
     def get(self, request: Request) -> Object | None:
         """Return a copy of the object that *request* names, as last seen; None where it is gone or not ours."""
         for informer in self._active():
@@ -110,6 +134,11 @@ class PrimarySource:
         return informer.target.namespace if resource is None or resource.namespaced else ""
 
     def _changed(self, change: Change) -> None:
-        if self._passes(change):
-            obj = change.obj
+        obj, passes = change.obj, self._passes(change)
+        if self._listener is not None:
+            if change.kind is ChangeKind.DELETED or not serves(self.watch, obj):
+                self._listener.gone(obj)
+            elif passes:
+                self._listener.seen(obj)
+        if passes:
             self._enqueue(Request(self.watch.gvk, namespace_of(obj), name_of(obj)), fresh=True)

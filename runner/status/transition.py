@@ -41,14 +41,17 @@ class Transition:
     """For `ERROR`."""
     message_limit: int = conditions.MESSAGE_LIMIT
     """Bytes of a condition's message."""
+    tell_generation: bool = True
+    """False for a kind whose generation counts this very write: what we told would always be out of date."""
 
     def apply(self, found: object) -> list[Any]:
         """Return the conditions that follow from those *found* on the object."""
         if self.kind is Kind.RUNNING:
             return conditions.mark_running(found, self.at)
         if self.outcome is not None:
+            told = self.generation if self.tell_generation else 0
             return conditions.mark_done(
-                found, self.outcome, generation=self.generation, now=self.at, message_limit=self.message_limit
+                found, self.outcome, generation=told, now=self.at, message_limit=self.message_limit
             )
         return conditions.mark_error(found, self.message, now=self.at, message_limit=self.message_limit)
 

@@ -8,6 +8,7 @@ which is what the peer uses.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from runner.clock import Clock
 from runner.errors import (
     Conflict,
     ConnectionFailed,
+    Invalid,
     KubeError,
     NotFound,
     ServerError,
@@ -28,6 +30,7 @@ from runner.kube.objects import Object, generation_of, name_of, namespace_of, re
 from runner.logs import Logger
 from runner.settings import StatusSettings
 from runner.status.conditions import OURS, conditions_found
+from runner.status.plain import plainer_forms
 
 Compute = Callable[[list[Any]], list[Any]]
 """From the conditions found to those wanted; pure, as it is called once per try (`Transition.apply` is one)."""
@@ -115,7 +118,7 @@ class StatusWriter:
         Raises:
             StatusWriteExhausted: tries or time are used up; the caller keeps the transition and comes again.
             KubeError: an answer that another try would not change: Forbidden, Unauthorized (the client has read its
-                credentials again), Invalid, NotFound of the status subresource.
+                credentials again), Invalid in every form of the conditions, NotFound of the status subresource.
         """
         started = self._clock.monotonic()
         attempt = 1
@@ -148,20 +151,42 @@ class StatusWriter:
         if wanted == found:
             return WriteResult(state=WriteState.UNCHANGED, obj=live, attempts=attempt)
         try:
-            written = await self._send(resource, live, wanted=wanted)
+            written, sent = await self._send_acceptable(resource, live, wanted=wanted)
         except NotFound:
             # The object went between read and write; where it is still there, the kind has no such subresource.
             if await self._read(resource, obj) is not None:
                 raise
             return WriteResult(state=WriteState.GONE, obj=None, attempts=attempt)
-        pruned = self._note_pruned(resource, written, wanted=wanted)
-        return WriteResult(state=WriteState.WRITTEN, obj=written, attempts=attempt, pruned=pruned)
+        state = WriteState.UNCHANGED if written is live else WriteState.WRITTEN
+        pruned = state is WriteState.WRITTEN and self._note_pruned(resource, written, wanted=sent)
+        return WriteResult(state=state, obj=written, attempts=attempt, pruned=pruned)
 
     async def _read(self, resource: Resource, obj: Object) -> Object | None:
         try:
             return await self._client.get(resource, namespace=namespace_of(obj), name=name_of(obj))
         except NotFound:
             return None
+
+    async def _send_acceptable(
+        self, resource: Resource, live: Object, *, wanted: list[Any]
+    ) -> tuple[Object, list[Any]]:
+        """Send *wanted*, or what the CRD's schema accepts of it; *live* itself comes back where that is there already.
+
+        Returns:
+            the object as it is now, and the conditions that were sent.
+        """
+        try:
+            return await self._send(resource, live, wanted=wanted), wanted
+        except Invalid as refusal:
+            for form in plainer_forms(wanted, refusal=refusal.message):
+                if form == conditions_found(live):
+                    return live, form
+                with contextlib.suppress(Invalid):
+                    written = await self._send(resource, live, wanted=form)
+                    sentence = "The CRD's schema refuses the conditions, so they say less; widen it"
+                    self._tell_once(resource, sentence, refusal=refusal.message)
+                    return written, form
+            raise
 
     async def _send(self, resource: Resource, live: Object, *, wanted: list[Any]) -> Object:
         if "status" in resource.subresources:

@@ -151,6 +151,8 @@ class HttpFaultProxy:
     ) -> None:
         """Forward to the API server of *upstream_kubeconfig*, as the user *impersonate* where given."""
         self.requests: list[RequestRecord] = []
+        self.refused: list[RequestRecord] = []
+        """What the API server itself answered with 403."""
         self.port = 0
         self._upstream = upstream_kubeconfig
         self._ssl = ssl_context
@@ -248,6 +250,8 @@ class HttpFaultProxy:
     async def _forward(self, request: web.Request, record: RequestRecord) -> web.StreamResponse:
         try:
             async with self._ask(record) as answer:
+                if answer.status == 403:
+                    self.refused.append(record)
                 response = web.StreamResponse(status=answer.status, headers=_end_to_end(answer.headers))
                 await response.prepare(request)
                 await self._copy(answer, response, path=record.path if record.is_watch else "")

@@ -13,11 +13,14 @@ from datetime import timedelta
 from pathlib import Path
 
 from runner.assembly import Operator, Shared, build_operator
+from runner.assembly.operator import Leadership
 from runner.clock import SystemClock
 from runner.execution.executor import Executor
 from runner.kube.client import KubeClient
 from runner.kube.discovery import Discovery
 from runner.logs import Logger, RecordingSink
+from runner.observe.activity import busy
+from runner.observe.metrics import Metrics
 from runner.settings import BackoffSettings, KubeSettings, ServingSettings, Settings
 from runner.watches.model import Watch
 
@@ -26,7 +29,7 @@ def settings_for(kubeconfig: Path, *, period: timedelta = timedelta(hours=10)) -
     """Return settings for a test: no listening port, short back-offs, the given cluster."""
     return Settings(
         kube=KubeSettings(kubeconfig=str(kubeconfig)),
-        serving=ServingSettings(health_probe_bind_address="0"),
+        serving=ServingSettings(health_probe_bind_address="0", metrics_bind_address="0", user_metrics_bind_address="0"),
         backoff=BackoffSettings(base=0.05, cap=1.0),
         reconcile_period=period,
         graceful_shutdown_timeout=10.0,
@@ -41,6 +44,7 @@ async def running_operator(
     executor: Executor,
     sink: RecordingSink | None = None,
     adjust: Callable[[Shared], Shared] = lambda shared: shared,
+    leadership: Leadership | None = None,
 ) -> AsyncIterator[Operator]:
     """Run an operator for *watches* during the block; on leaving, it is drained, and its failure is raised.
 
@@ -50,9 +54,11 @@ async def running_operator(
         executor: runs the roles.
         sink: keeps the log records.
         adjust: changes the collaborators before the operator is built, for example the clock.
+        leadership: when it may work; None is always.
     """
     logger = Logger(sink=sink or RecordingSink(), level="debug")
-    async with KubeClient(settings=settings.kube) as client:
+    metrics = Metrics()
+    async with KubeClient(settings=settings.kube, around=busy, observe=metrics.api_request) as client:
         shared = Shared(
             settings=settings,
             client=client,
@@ -60,8 +66,9 @@ async def running_operator(
             executor=executor,
             clock=SystemClock(),
             logger=logger,
+            metrics=metrics,
         )
-        operator = build_operator(watches, shared=adjust(shared))
+        operator = build_operator(watches, shared=adjust(shared), leadership=leadership)
         task = asyncio.create_task(operator.run(), name="operator")
         try:
             yield operator

@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
+PERIOD_ANNOTATION = "ansible.sdk.operatorframework.io/reconcile-period"
+"""On an object: its own reconcile period, in this grammar."""
+
 _NANOSECONDS = {
     "ns": 1,
     "us": 1_000,

@@ -8,7 +8,7 @@ becomes a note for the log.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
@@ -21,13 +21,15 @@ from runner.watches.content import ContentFinder
 from runner.watches.document import NULL, kind_of, line_of, read_document
 from runner.watches.expansion import expand
 from runner.watches.model import Content, Finalizer, Watch
+from runner.watches.overrides import Chosen, Origins
+from runner.watches.own_keys import read_dependent_status, read_executor, read_handlers, read_run_timeout
 from runner.watches.problems import Place, WatchesError, WatchesFileError
 from runner.watches.section import Section
 from runner.watches.selector import is_qualified_name, read_selector
 
 GVK_KEYS = ("group", "version", "kind")
 PLANNED_KEYS = ("executor", "runTimeout", "watchDependentStatus", "handlers")
-"""Our own keys that are known names, but do nothing yet."""
+"""Our own keys that are read and checked, but do nothing yet."""
 ENTRY_KEYS = (
     *GVK_KEYS,
     *("playbook", "role", "vars", "maxRunnerArtifacts", "reconcilePeriod", "manageStatus", "watchDependentResources"),
@@ -46,6 +48,8 @@ class Watches:
     watches: tuple[Watch, ...]
     notes: tuple[str, ...] = ()
     """Sentences for the log: ignored keys, deprecated variables and the like."""
+    origins: Mapping[GVK, Origins] = field(default_factory=dict)
+    """Which flag or variable the numbers of each watch come from."""
 
 
 def load_watches(path: Path, *, settings: Settings, environ: Mapping[str, str], cwd: Path) -> Watches:
@@ -66,7 +70,7 @@ def load_watches(path: Path, *, settings: Settings, environ: Mapping[str, str], 
         if watch.gvk in watches:
             raise entry.error(f"duplicate GVK: {watch.gvk}", remedy="delete one of the entries or change its version")
         watches[watch.gvk] = watch
-    return Watches(watches=tuple(watches.values()), notes=tuple(dict.fromkeys(notes)))
+    return Watches(watches=tuple(watches.values()), notes=tuple(dict.fromkeys(notes)), origins=loader.origins)
 
 
 class _Loader:
@@ -76,7 +80,9 @@ class _Loader:
         self._settings = settings
         self._environ = environ
         self._finder = ContentFinder(cwd=cwd, environ=environ)
+        self._cwd = cwd
         self._notes = notes
+        self.origins: dict[GVK, Origins] = {}
 
     def watch(self, node: yaml.Node, *, place: Place) -> tuple[Watch, Place]:
         place = place.at(line_of(node))
@@ -92,7 +98,7 @@ class _Loader:
         return self._build(section, gvk=gvk), section.place
 
     def _build(self, section: Section, *, gvk: GVK) -> Watch:
-        settings, environ, notes = self._settings, self._environ, self._notes
+        origins = self.origins[gvk] = self._origins(gvk)
         return Watch(
             gvk=gvk,
             content=self._finder.find(section),
@@ -108,12 +114,29 @@ class _Loader:
             blacklist=tuple(_blacklisted(item) for item in section.sections("blacklist", known=GVK_KEYS)),
             selector=read_selector(section),
             finalizer=self._finalizer(section),
-            max_concurrent_reconciles=overrides.workers(
-                gvk, environ=environ, default=settings.max_concurrent_reconciles, notes=notes
-            ),
-            ansible_verbosity=overrides.verbosity(
-                gvk, environ=environ, default=settings.ansible_verbosity, notes=notes
-            ),
+            max_concurrent_reconciles=origins.workers.value,
+            ansible_verbosity=origins.verbosity.value,
+            executor=read_executor(section),
+            run_timeout=read_run_timeout(section),
+            watch_dependent_status=read_dependent_status(section),
+            handlers=read_handlers(section, cwd=self._cwd),
+        )
+
+    def _origins(self, gvk: GVK) -> Origins:
+        """Take the numbers of a watch from the environment, else from the flags."""
+        settings, environ, notes = self._settings, self._environ, self._notes
+        given = settings.given_flags
+        workers = Chosen(
+            value=settings.max_concurrent_reconciles,
+            source="--max-concurrent-reconciles" if "max-concurrent-reconciles" in given else "number of CPUs",
+        )
+        verbosity = Chosen(
+            value=settings.ansible_verbosity,
+            source="--ansible-verbosity" if "ansible-verbosity" in given else "default",
+        )
+        return Origins(
+            workers=overrides.workers(gvk, environ=environ, default=workers, notes=notes),
+            verbosity=overrides.verbosity(gvk, environ=environ, default=verbosity, notes=notes),
         )
 
     def _finalizer(self, entry: Section) -> Finalizer | None:

@@ -41,6 +41,15 @@ class LabelRequirement:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DependentStatus:
+    """Fields of a dependent whose change matters, though they are part of its status."""
+
+    gvk: GVK
+    fields: tuple[str, ...]
+    """With dots: `status.readyReplicas`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Watch:
     """One kind and what to run for its objects."""
 
@@ -63,3 +72,10 @@ class Watch:
     """Workers of this watch (flag or MAX_CONCURRENT_RECONCILES_*)."""
     ansible_verbosity: int = 2
     """0 to 7 `v`s (flag or ANSIBLE_VERBOSITY_*)."""
+    executor: str = ""
+    """`cold` or `warm`; empty: the flag's."""
+    run_timeout: timedelta = timedelta()
+    """The longest that a run may take; zero: no limit."""
+    watch_dependent_status: tuple[DependentStatus, ...] = ()
+    handlers: Path | None = None
+    """A file of Python handlers beside the role or playbook."""

@@ -7,13 +7,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from runner.kube.objects import GVK
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}\Z")
 
 
-def workers(gvk: GVK, *, environ: Mapping[str, str], default: int, notes: list[str]) -> int:
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """A number, and the flag or variable that it comes from."""
+
+    value: int
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origins:
+    """The numbers of one watch."""
+
+    workers: Chosen
+    verbosity: Chosen
+
+
+def workers(gvk: GVK, *, environ: Mapping[str, str], default: Chosen, notes: list[str]) -> Chosen:
     """Return how many objects of *gvk* are reconciled at once: the variable's value if it is positive."""
     current = _given("MAX_CONCURRENT_RECONCILES", gvk, environ=environ)
     chosen = current or _given("WORKER", gvk, environ=environ)
@@ -23,7 +40,7 @@ def workers(gvk: GVK, *, environ: Mapping[str, str], default: int, notes: list[s
     return _value(chosen, environ=environ, default=default, limits=(1, None), notes=notes)
 
 
-def verbosity(gvk: GVK, *, environ: Mapping[str, str], default: int, notes: list[str]) -> int:
+def verbosity(gvk: GVK, *, environ: Mapping[str, str], default: Chosen, notes: list[str]) -> Chosen:
     """Return the number of `v`s for *gvk*: the variable's value if it is 0 to 7."""
     chosen = _given("ANSIBLE_VERBOSITY", gvk, environ=environ)
     return _value(chosen, environ=environ, default=default, limits=(0, 7), notes=notes)
@@ -40,14 +57,14 @@ def _given(prefix: str, gvk: GVK, *, environ: Mapping[str, str]) -> str:
 
 
 def _value(
-    name: str, *, environ: Mapping[str, str], default: int, limits: tuple[int, int | None], notes: list[str]
-) -> int:
+    name: str, *, environ: Mapping[str, str], default: Chosen, limits: tuple[int, int | None], notes: list[str]
+) -> Chosen:
     if not name:
         return default
     text = environ[name]
     lowest, highest = limits
     if _INTEGER.match(text) and lowest <= int(text) and (highest is None or int(text) <= highest):
-        return int(text)
+        return Chosen(value=int(text), source=name)
     wanted = f"from {lowest} to {highest}" if highest is not None else f"of at least {lowest}"
-    notes.append(f'Environment variable {name}="{text}" is not an integer {wanted}; using the default {default}')
+    notes.append(f'Environment variable {name}="{text}" is not an integer {wanted}; using the default {default.value}')
     return default

@@ -7,7 +7,7 @@ become text where text is wanted, and nothing else is converted: the rules of th
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +16,16 @@ import yaml
 from runner.watches.document import Scalar, json_of, key_of, kind_of, line_of, pairs_of, scalar_of, text_of
 from runner.watches.durations import parse_duration
 from runner.watches.problems import Place, WatchesError
+
+_WORKERS = "; set --max-concurrent-reconciles or the variable MAX_CONCURRENT_RECONCILES_<KIND>_<GROUP>"
+_ELSEWHERE = {
+    "maxworkers": _WORKERS,
+    "workers": _WORKERS,
+    "maxconcurrentreconciles": _WORKERS,
+    "ansibleverbosity": "; set --ansible-verbosity or the variable ANSIBLE_VERBOSITY_<KIND>_<GROUP>",
+    "namespaces": "; set the variable WATCH_NAMESPACE",
+}
+"""What people look for in the file and find elsewhere, in lower case."""
 
 
 class Section:
@@ -126,14 +136,19 @@ class Section:
             key = key_of(key_node, place=self.place)
             name = names.get(key.lower())
             if name is None:
-                near = difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.8)
-                hint = f"; did you mean {self._prefix}{names[near[0]]}?" if near else ""
-                self._notes.append(f"line {line_of(key_node)}: unknown key {self._prefix}{key} is ignored{hint}")
+                self._note_unknown(key, line=line_of(key_node), names=names)
                 continue
             earlier = found.get(name)
             if earlier is None or key == name or earlier[0] != name:  # the exact spelling wins, then the last one
                 found[name] = (key, value)
         return {name: value for name, (_, value) in found.items() if not _is_null(value)}
+
+    def _note_unknown(self, key: str, *, line: int, names: Mapping[str, str]) -> None:
+        near = difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.8)
+        hint = _ELSEWHERE.get(key.lower(), "")
+        if near:
+            hint = f"; did you mean {self._prefix}{names[near[0]]}?"
+        self._notes.append(f"line {line}: unknown key {self._prefix}{key} is ignored{hint}")
 
     def _scalar(self, name: str) -> Scalar | None:
         if name not in self:

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 
 from runner.logs import Logger
+from runner.observe.activity import Activity
 from runner.workqueue.request import Request
 from runner.workqueue.workqueue import QueueClosed, WorkQueue
 
@@ -17,15 +18,27 @@ Handle = Callable[[Request], Awaitable[None]]
 """Reconciles one key, and tells the queue when the key is to come again."""
 
 
-async def run_workers(queue: WorkQueue, *, count: int, handle: Handle, logger: Logger) -> None:
+async def run_workers(
+    queue: WorkQueue, *, count: int, handle: Handle, logger: Logger, activity: Activity | None = None
+) -> None:
     """Handle the keys of *queue* with *count* workers, until the queue is closed and each worker's last key is done.
 
-    Cancelling it cancels the handlers at work; their keys are done afterwards, not queued again.
+    *activity* knows of each key from hand-out to done. Cancelling it cancels the handlers at work; their keys are done
+    afterwards, not queued again.
     """
+    watched = _watched(handle, activity=activity) if activity is not None else handle
     async with asyncio.TaskGroup() as group:
         for number in range(count):
-            work = _work(queue, handle=handle, logger=logger)
+            work = _work(queue, handle=watched, logger=logger)
             group.create_task(work, name=f"worker-{queue.name}-{number}")
+
+
+def _watched(handle: Handle, *, activity: Activity) -> Handle:
+    async def watched(request: Request) -> None:
+        with activity.holding(str(request)):
+            await handle(request)
+
+    return watched
 
 
 async def _work(queue: WorkQueue, *, handle: Handle, logger: Logger) -> None:

@@ -53,6 +53,8 @@ class WorkQueue:
     - A key has at most one delay; the earlier due time wins. An `add` leaves it alone. Handing the key out takes
       it along, as the reconcile that now starts decides about the next: with `add_after`, `add_rate_limited`,
       `forget` or `cancel_delayed`. If it decides nothing, `done` puts the delay back, so no period is lost.
+    - A key in processing may be parked (`runner.workqueue.exclusion`): whatever happens to it, it is in no line until
+      it is unparked, and then goes ahead of both, as its turn had come before.
     """
 
     def __init__(
@@ -65,6 +67,9 @@ class WorkQueue:
         self._listener = listener
         self._lines: dict[bool, dict[Request, float]] = {True: {}, False: {}}
         """By freshness; the values are the times of the adds."""
+        self._parked: set[Request] = set()
+        self._returned: dict[Request, float] = {}
+        """Unparked keys, in line ahead of the others."""
         self._passed = 0
         self._processing: dict[Request, float] = {}
         self._again: dict[Request, bool] = {}
@@ -78,12 +83,17 @@ class WorkQueue:
     @property
     def depth(self) -> int:
         """Return how many keys are in line."""
-        return len(self._lines[True]) + len(self._lines[False])
+        return len(self._returned) + len(self._lines[True]) + len(self._lines[False])
 
     @property
     def processing(self) -> int:
         """Return how many keys are handed out and not done."""
         return len(self._processing)
+
+    @property
+    def parked(self) -> int:
+        """Return how many keys wait for another watch's reconcile of their object."""
+        return len(self._parked)
 
     @property
     def delayed(self) -> int:
@@ -100,8 +110,8 @@ class WorkQueue:
         return self._failures.get(request, 0)
 
     def add(self, request: Request, *, fresh: bool = True) -> None:
-        """Put *request* in line now."""
-        if self._closed:
+        """Put *request* in line now; one that is parked comes anyway, and sees then what changed."""
+        if self._closed or request in self._parked or request in self._returned:
             return
         if request in self._processing:
             self._again[request] = fresh or self._again.get(request, False)
@@ -144,6 +154,30 @@ class WorkQueue:
         self._taken.pop(request, None)
         self._delays.discard(request)
 
+    def park(self, request: Request) -> None:
+        """Keep *request* out of the lines, from its `done` on, until `unpark`.
+
+        Raises:
+            ValueError: *request* is not being processed.
+        """
+        if request not in self._processing:
+            raise ValueError(f"{request} is not being processed")
+        self._parked.add(request)
+        self._again.pop(request, None)
+
+    def unpark(self, request: Request) -> None:
+        """Put a parked *request* ahead of the lines; another one is left alone."""
+        if request not in self._parked:
+            return
+        self._parked.remove(request)
+        if request in self._processing:  # it was parked a moment ago, and its worker has not said so yet
+            self.add(request)
+        elif not self._closed:
+            self._returned[request] = self._clock.monotonic()
+            if self._listener is not None:
+                self._listener.added()
+            self._wake_getter()
+
     async def get(self) -> Request:
         """Return the next key as soon as there is one; the caller calls `done` with it.
 
@@ -154,7 +188,7 @@ class WorkQueue:
             await self._wait_for_key()
         if self._closed:
             raise QueueClosed
-        line = self._lines[self._next_is_fresh()]
+        line = self._returned or self._lines[self._next_is_fresh()]
         request = next(iter(line))
         now = self._clock.monotonic()
         waited = now - line.pop(request)

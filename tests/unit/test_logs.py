@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from runner.errors import ConfigError
-from runner.logs import Logger, RecordingSink
+from runner.logs import Logger, RecordingSink, Sink, console_sink, json_sink, timestamp
 
 
 def test_a_record_is_one_line_of_json_in_the_peers_order(capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,3 +103,192 @@ def test_records_of_several_threads_do_not_mix(capfd: pytest.CaptureFixture[str]
     lines = capfd.readouterr().err.splitlines()
     assert len(lines) == 400
     assert all(json.loads(line)["msg"] == "x" * 500 for line in lines)
+
+
+class Broken:
+    """Has no text."""
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise RuntimeError("no text")
+
+
+def _circle() -> dict[str, object]:
+    circle: dict[str, object] = {}
+    circle["self"] = circle
+    return circle
+
+
+def _deep() -> list[object]:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    return deep
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Broken(),
+        {(1, 2): "tuple as a key"},
+        {b"bytes": b"\xff"},
+        {None: 1, 3: {"a"}},
+        _circle(),
+        _deep(),
+        float("nan"),
+        [float("inf")],
+        "\udc80 half a character",
+        {"\ud800": "half a key"},
+        object(),
+        {1, "mixed"},
+        type,
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("sink", [json_sink, console_sink])
+def test_no_value_can_break_a_line(value: object, sink: Sink, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever is bound, one line is written, and what JSON is in it can be read."""
+    Logger("cmd", sink=sink).info("It runs", value=value, after=1)
+    line = capsys.readouterr().err
+
+    assert line.count("\n") == 1
+    assert json.loads(line[line.index("{") :], parse_constant=pytest.fail)["after"] == 1
+
+
+def test_a_standard_error_that_is_gone_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closed pipe doesn't end the operator."""
+    gone = io.StringIO()
+    gone.close()
+    monkeypatch.setattr(sys, "stderr", gone)
+
+    Logger().error("nobody hears it")
+
+
+def test_json_stays_json_where_standard_error_is_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Characters that it lacks are written as JSON writes them."""
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(raw, encoding="ascii"))
+
+    Logger().info("It runs", name="é\U0001f600")
+
+    assert json.loads(raw.getvalue())["name"] == "é\U0001f600"
+
+
+def test_keys_stand_before_the_error_and_cannot_replace_the_header() -> None:
+    """The peer's order: header, keys, error, stack; a key of a header's name gets a `_`."""
+    sink = RecordingSink()
+    Logger("cmd", sink=sink, stacktrace_level="error").error("Failed", error=ConfigError("x"), msg="m", path="/x")
+
+    assert list(sink.records[0]) == ["level", "ts", "logger", "msg", "msg_", "path", "error", "stacktrace"]
+    assert sink.records[0]["msg"] == "Failed"
+
+
+def test_a_logger_without_a_name_has_no_logger_key() -> None:
+    """As in the peer."""
+    sink = RecordingSink()
+    Logger(sink=sink).info("said")
+
+    assert list(sink.records[0]) == ["level", "ts", "msg"]
+
+
+def test_json_is_written_without_spaces(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who greps the peer's lines finds ours."""
+    Logger("cmd").info("It runs", resource={"IsResourceRequest": True, "Path": "/api"})
+
+    assert '"msg":"It runs","resource":{"IsResourceRequest":true,"Path":"/api"}}\n' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("level", "written"),
+    [
+        ("1", ["debug"]),
+        ("2", ["debug", "Level(-2)"]),
+        ("3", ["debug", "Level(-2)", "Level(-3)"]),
+        ("debug", ["debug"]),
+        ("info", []),
+    ],
+)
+def test_verbosities_have_zaps_names(level: str, written: list[str]) -> None:
+    """1 is debug, more is Level(-2) and so on; the log level is the highest that is written."""
+    sink = RecordingSink()
+    logger = Logger(level=level, sink=sink)
+    for verbosity in (1, 2, 3):
+        logger.verbose(verbosity, "said")
+
+    assert [record["level"] for record in sink.records] == written
+
+
+@pytest.mark.parametrize(
+    ("stacktrace_level", "with_stack"),
+    [("info", ["info", "warn", "error"]), ("warn", ["warn", "error"]), ("error", ["error"]), ("panic", [])],
+)
+def test_stacks_begin_at_their_level(stacktrace_level: str, with_stack: list[str]) -> None:
+    """From it on each record tells where it comes from, the innermost place first."""
+    sink = RecordingSink()
+    logger = Logger(level="debug", sink=sink, stacktrace_level=stacktrace_level)
+    for write in (logger.debug, logger.info, logger.warning, logger.error):
+        write("said")
+
+    stacks = {record["level"]: record["stacktrace"] for record in sink.records if "stacktrace" in record}
+    assert list(stacks) == with_stack
+    for stack in stacks.values():
+        function, place = stack.splitlines()[:2]
+        assert function.endswith(".test_stacks_begin_at_their_level")
+        assert re.fullmatch(r"\t.*test_logs\.py:\d+", place)
+
+
+def test_the_stack_of_an_error_is_where_it_was_raised() -> None:
+    """Functions and places only: no source, no value of a variable."""
+
+    def fails(secret: str) -> None:
+        raise ConfigError(f"wrong {len(secret)}")
+
+    sink = RecordingSink()
+    try:
+        fails("canary")
+    except ConfigError as error:
+        Logger(sink=sink, stacktrace_level="error").error("Failed", error=error)
+
+    stack = sink.records[0]["stacktrace"]
+    assert ".fails\n\t" in stack.splitlines()[0] + "\n" + stack.splitlines()[1]
+    assert "canary" not in stack
+
+
+@pytest.mark.parametrize(
+    ("encoding", "expected"),
+    [
+        ("epoch", 1732912917.25),
+        ("millis", 1732912917250.0),
+        ("nano", 1732912917250000000),
+        ("nanos", 1732912917250000000),
+        ("iso8601", "2024-11-29T20:41:57.250Z"),
+        ("rfc3339", "2024-11-29T20:41:57Z"),
+        ("rfc3339nano", "2024-11-29T20:41:57.25Z"),
+    ],
+)
+def test_times_are_written_as_asked_for(encoding: str, expected: object) -> None:
+    """The encodings of zap, in UTC."""
+    assert timestamp(encoding, nanoseconds=1732912917250000000) == expected
+
+
+def test_a_logger_writes_the_time_that_it_was_told() -> None:
+    """The loggers made of it too."""
+    sink = RecordingSink()
+    Logger(sink=sink, time_encoding="nano").named("b").bind(x=1).info("said")
+
+    assert isinstance(sink.records[0]["ts"], int)
+
+
+def test_the_console_format_is_zaps(capsys: pytest.CaptureFixture[str]) -> None:
+    """Time, level, logger, sentence and keys between tabs; the stack on lines of its own."""
+    logger = Logger("cmd", sink=console_sink, stacktrace_level="warn", level="2")
+    logger.info("It runs", kind="Web", n=1)
+    logger.verbose(2, "Quietly")
+    logger.warning("It limps\n", error="x")
+    lines = capsys.readouterr().err.splitlines()
+
+    time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+    assert re.fullmatch(time + r'\tINFO\tcmd\tIt runs\t\{"kind": "Web", "n": 1\}', lines[0])
+    assert re.fullmatch(time + r"\tLEVEL\(-2\)\tcmd\tQuietly", lines[1])
+    assert re.fullmatch(time + r'\tWARN\tcmd\tIt limps\\n\t\{"error": "x"\}', lines[2])
+    assert lines[3].endswith(".test_the_console_format_is_zaps")

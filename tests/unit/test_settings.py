@@ -19,7 +19,7 @@ def test_the_defaults_are_the_peers() -> None:
     assert settings.watches_file == Path("./watches.yaml")
     assert settings.namespaces == ()
     assert settings.reconcile_period == timedelta(hours=10)
-    assert settings.max_concurrent_reconciles == os.cpu_count()
+    assert settings.max_concurrent_reconciles == len(os.sched_getaffinity(0))
     assert settings.ansible_verbosity == 2
     assert settings.graceful_shutdown_timeout == 30
     assert (settings.log_level, settings.ansible_log_events) == ("info", "tasks")

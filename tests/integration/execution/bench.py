@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
+import secrets
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,7 +22,6 @@ from runner.testing.executor import run_request
 from runner.watches.model import Content, Watch
 
 PROBE = GVK("bugs.example.com", "v1", "Probe")
-_idents = itertools.count(1)
 
 
 class Bench:
@@ -73,7 +72,9 @@ class Bench:
 
     def request(self, content: Content, *, spec: Mapping[str, Any] | None = None, **watch: Any) -> RunRequest:
         """Return a request to run *content* for a Probe; *watch* are further fields of the watch."""
-        request = run_request(watch=Watch(gvk=PROBE, content=content, **watch), spec=spec, ident=str(next(_idents)))
+        request = run_request(
+            watch=Watch(gvk=PROBE, content=content, **watch), spec=spec, ident=str(secrets.randbits(63))
+        )
         return replace(request, obj={**request.obj, "status": {"note": "{{ 1 + 1 }}"}})
 
     async def run(self, request: RunRequest) -> Outcome:

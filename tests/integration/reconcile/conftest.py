@@ -23,19 +23,20 @@ PROBES = GVK("reconcile.example.com", "v1", "Probe")
 
 @dataclass(frozen=True, kw_only=True)
 class Probes:
-    """The Probe objects of one namespace."""
+    """The objects of one kind in one namespace."""
 
     kube: KubeClient
     resource: Resource
     namespace: str
 
-    async def create(self, name: str, *, spec: Any = None, **metadata: Any) -> Object:
-        """Create one."""
+    async def create(self, name: str, *, spec: Any = None, content: Object | None = None, **metadata: Any) -> Object:
+        """Create one with *spec*, or with *content* beside its metadata and no spec at all."""
+        gvk = self.resource.gvk
         body = {
-            "apiVersion": "reconcile.example.com/v1",
-            "kind": "Probe",
+            "apiVersion": gvk.api_version,
+            "kind": gvk.kind,
             "metadata": {"name": name, "namespace": self.namespace, **metadata},
-            "spec": spec or {"size": 1},
+            **({"spec": spec or {"size": 1}} if content is None else content),
         }
         return await self.kube.create(self.resource, namespace=self.namespace, body=body)
 

@@ -9,11 +9,11 @@ from datetime import timedelta
 from runner.execution.executor import RunRequest
 from runner.kube.objects import conditions_of, generation_of, resource_version_of
 from runner.logs import RecordingSink
-from runner.reconcile.schedule import PERIOD_ANNOTATION
 from runner.settings import Settings
 from runner.testing.cluster import wait_until
 from runner.testing.executor import ScriptedExecutor, failed, succeeded
 from runner.testing.harness import running_operator
+from runner.watches.durations import PERIOD_ANNOTATION
 from runner.watches.model import LabelRequirement, Watch
 from tests.integration.reconcile.conftest import Probes
 
@@ -46,7 +46,7 @@ async def test_an_object_that_existed_before_is_run_at_the_start(
 
 
 async def test_only_a_spec_change_starts_a_run(probes: Probes, watch: Watch, settings: Settings) -> None:
-    """Labels, annotations and status writes move the resource version and start nothing; one edit is one run."""
+    """Labels, annotations and status writes move the resource version and start nothing; one edit is one run (W2)."""
     executor = ScriptedExecutor()
     async with running_operator([watch], settings=settings, executor=executor):
         await probes.create("one")
@@ -66,7 +66,7 @@ async def test_only_a_spec_change_starts_a_run(probes: Probes, watch: Watch, set
 async def test_annotations_start_a_run_where_the_watch_asks_for_it(
     probes: Probes, watch: Watch, settings: Settings
 ) -> None:
-    """With watchAnnotationsChanges an annotation starts a run, a label still doesn't."""
+    """With watchAnnotationsChanges an annotation starts a run, a label still doesn't (field case W2)."""
     executor = ScriptedExecutor()
     watching = replace(watch, watch_annotations_changes=True)
     async with running_operator([watching], settings=settings, executor=executor):
@@ -82,7 +82,7 @@ async def test_annotations_start_a_run_where_the_watch_asks_for_it(
 async def test_a_failure_is_told_and_tried_again_until_it_succeeds(
     probes: Probes, watch: Watch, settings: Settings
 ) -> None:
-    """A failing run says Failure with its message, is repeated with back-off, and Failure goes when a run succeeds."""
+    """A failing run says Failure, is repeated with back-off, and Failure goes when a run succeeds (field case ST2)."""
     seen: list[dict[str, str]] = []
 
     async def script(request: RunRequest) -> None:
@@ -163,7 +163,7 @@ async def test_an_invalid_period_annotation_is_told_and_runs_nothing(
 
 
 async def test_manage_status_false_writes_nothing(probes: Probes, watch: Watch, settings: Settings) -> None:
-    """With manageStatus: false the run happens and the status stays as the role left it."""
+    """With manageStatus: false the run happens and the status stays as the role left it (field case ST1)."""
     executor = ScriptedExecutor()
     async with running_operator([replace(watch, manage_status=False)], settings=settings, executor=executor):
         await probes.create("one")

@@ -9,11 +9,11 @@ import pytest
 
 from runner.execution.executor import RunRequest
 from runner.kube.objects import conditions_of, finalizers_of, uid_of
-from runner.reconcile.schedule import PERIOD_ANNOTATION
 from runner.settings import Settings
 from runner.testing.cluster import wait_until
 from runner.testing.executor import ScriptedExecutor, failed, succeeded
 from runner.testing.harness import running_operator
+from runner.watches.durations import PERIOD_ANNOTATION
 from runner.watches.model import Finalizer, Watch
 from tests.integration.reconcile.conftest import Probes
 
@@ -51,7 +51,7 @@ async def test_a_deletion_runs_the_finalizer_once_and_the_object_goes(
 async def test_a_failing_finalizer_keeps_the_object_and_says_why(
     probes: Probes, held: Watch, settings: Settings
 ) -> None:
-    """While the finalizing run fails the object stays with a Failure; once it succeeds only ours is taken off."""
+    """While the finalizing run fails the object stays with a Failure; then only ours is taken off (field case F2)."""
     executor = ScriptedExecutor(outcomes=[succeeded(), failed("still attached"), failed("still attached"), succeeded()])
     async with running_operator([held], settings=settings, executor=executor):
         await probes.create("one", finalizers=["example.com/theirs"])
@@ -83,7 +83,7 @@ async def test_an_object_deleted_during_its_run_is_finalized_after_it(
 async def test_an_object_recreated_during_its_run_never_gets_the_old_status(
     probes: Probes, watch: Watch, settings: Settings
 ) -> None:
-    """The status of a run belongs to its UID; the new object of the name gets a run and a status of its own."""
+    """The status of a run belongs to its UID; the new object of the name gets a run of its own (field case F1)."""
     uids: list[str] = []
 
     async def script(request: RunRequest) -> None:
@@ -130,7 +130,7 @@ async def test_a_deletion_while_the_operator_was_down_is_finalized(
 async def test_an_invalid_period_annotation_holds_up_no_deletion(
     probes: Probes, held: Watch, settings: Settings
 ) -> None:
-    """The finalizer runs although the period annotation is no duration."""
+    """The finalizer runs although the period annotation is no duration (field case Q2)."""
     executor = ScriptedExecutor()
     await probes.create("one", finalizers=[OURS], annotations={PERIOD_ANNOTATION: "soon"})
     await probes.delete("one")

@@ -38,7 +38,7 @@ def through(settings: Settings, proxy: HttpFaultProxy, tmp_path: Path) -> Settin
 async def test_a_write_between_read_and_write_costs_no_second_run(
     probes: Probes, watch: Watch, through: Settings, proxy: HttpFaultProxy
 ) -> None:
-    """The status lands after a Conflict, the other writer's field is kept, and the role runs once."""
+    """The status lands after a Conflict, the other's field is kept, and the role runs once (field case ST1)."""
     held: list[ActiveRule] = []
 
     async def script(_: RunRequest) -> None:
@@ -82,7 +82,7 @@ async def test_a_missing_right_is_named_in_the_condition(
     probes: Probes, watch: Watch, through: Settings, proxy: HttpFaultProxy
 ) -> None:
     """Where a step is forbidden, Failure names verb, resource, name and namespace, and nothing runs."""
-    proxy.rule(Rule(method="PATCH", path=r"/probes/one$", status=403))
+    proxy.rule(Rule(method="PATCH|PUT", path=r"/probes/one$", status=403))
     executor = ScriptedExecutor()
     held = replace(watch, finalizer=Finalizer(name="reconcile.example.com/ours"))
     async with running_operator([held], settings=through, executor=executor):
@@ -95,7 +95,7 @@ async def test_a_missing_right_is_named_in_the_condition(
 async def test_a_conflict_on_the_finalizer_is_tried_again(
     probes: Probes, watch: Watch, through: Settings, proxy: HttpFaultProxy
 ) -> None:
-    """Somebody else's finalizer that arrives between our read and write stays, in front of ours."""
+    """Somebody else's finalizer that arrives between our read and write stays in front of ours (field case F2)."""
     held = proxy.rule(Rule(method="PATCH", path=r"/probes/one$", hold=True, times=1))
     executor = ScriptedExecutor()
     watching = replace(watch, finalizer=Finalizer(name="reconcile.example.com/ours"))

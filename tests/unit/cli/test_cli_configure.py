@@ -14,9 +14,10 @@ import pytest
 from runner.cli.configure import Configured, Note, configure
 from runner.cli.flags import FLAGS
 from runner.cli.run import run
+from runner.cli.values import STRING
 from runner.errors import ConfigError
 from runner.logs import Logger, RecordingSink
-from runner.settings import ExecutionSettings, KubeSettings, Settings
+from runner.settings import ExecutionSettings, KubeSettings, LogSettings, Settings
 
 EVERYWHERE = Note(sentence="Watching all namespaces")
 
@@ -92,7 +93,7 @@ def test_each_flag_reaches_its_setting() -> None:
     assert made.reconcile_period == timedelta(minutes=5)
     assert (made.max_concurrent_reconciles, made.ansible_verbosity) == (3, 4)
     assert made.graceful_shutdown_timeout == 60
-    assert (made.ansible_log_events, made.cluster_id, made.log_level) == ("everything", "east", "debug")
+    assert (made.ansible_log_events, made.cluster_id, made.log_level) == ("everything", "east", "2")
     assert made.execution == ExecutionSettings(
         ansible_args="'--check'",
         roles_path="/r",
@@ -181,14 +182,12 @@ def test_another_mode_of_ansible_log_events_logs_an_error_and_means_tasks() -> N
 
 
 def test_flags_without_effect_are_noted_in_one_line_and_only_if_given() -> None:
-    """Who asks for metrics learns that there are none, once."""
-    arguments = ["--metrics-bind-address=:1", "--leader-elect=false", "--proxy-port=1", "--ansible-verbosity=1"]
+    """Who asks for what is not there yet learns it once."""
+    idle = [flag.name for flag in FLAGS if not flag.works and flag.kind is STRING]
+    arguments = [f"--{name}=x" for name in idle]
 
-    assert notes(*arguments) == [
-        Note(
-            sentence="These flags have no effect in this version",
-            keys={"flags": ["--proxy-port", "--leader-elect", "--metrics-bind-address"]},
-        )
+    assert notes(*arguments, "--ansible-verbosity=1") == [
+        Note(sentence="These flags have no effect in this version", keys={"flags": [f"--{name}" for name in idle]})
     ]
 
 
@@ -293,3 +292,31 @@ def test_a_note_is_logged_at_its_level_with_its_keys() -> None:
     Note(sentence="C", level="error").log(Logger("cmd", sink=sink))
 
     assert [(r["level"], r["msg"], r.get("b")) for r in sink.records] == [("info", "A", 1), ("error", "C", None)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "form"),
+    [
+        ([], LogSettings(encoder="json", time_encoding="rfc3339", stacktrace_level="error")),
+        (["--zap-devel"], LogSettings(encoder="console", time_encoding="rfc3339", stacktrace_level="warn")),
+        (
+            ["--zap-devel", "--zap-encoder=json", "--zap-stacktrace-level=panic", "--zap-time-encoding=epoch"],
+            LogSettings(encoder="json", time_encoding="epoch", stacktrace_level="panic"),
+        ),
+        (
+            ["--zap-encoder=console", "--zap-time-encoding=ISO8601"],
+            LogSettings(encoder="console", time_encoding="iso8601"),
+        ),
+    ],
+)
+def test_the_flags_of_zap_shape_the_log(arguments: list[str], form: LogSettings) -> None:
+    """Each has zap's default for production or development, and goes first where it is given."""
+    assert settings(*arguments).log_format == form
+
+
+def test_the_given_flags_are_known() -> None:
+    """The start-up log tells a flag from a default of the same value."""
+    assert settings("--ansible-verbosity=2", "--leader-elect=false").given_flags == {
+        "ansible-verbosity",
+        "leader-elect",
+    }

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from runner.cli.flags import FLAGS
+from runner.cli.flags import FLAGS, GROUPS
 from runner.cli.run import run
 from runner.cli.values import BOOLEAN
 
@@ -44,7 +44,13 @@ PEER: dict[str, Any] = {
     "zap-stacktrace-level": None,
     "zap-time-encoding": None,
 }
-OURS: dict[str, Any] = {"config": "", "executor": "cold", "ansible-python": "", "cluster-id": ""}
+OURS: dict[str, Any] = {
+    "config": "",
+    "executor": "cold",
+    "ansible-python": "",
+    "cluster-id": "",
+    "user-metrics-bind-address": "localhost:5050",
+}
 
 
 def parse(*arguments: str) -> dict[str, Any]:
@@ -80,9 +86,8 @@ def test_a_flag_that_is_not_given_has_its_documented_default(name: str, default:
 @pytest.mark.parametrize("flag", [flag for flag in FLAGS if flag.kind is not BOOLEAN], ids=lambda flag: flag.name)
 def test_a_value_may_stand_behind_a_space_or_an_equals_sign(flag: Any) -> None:
     """Both spellings of pflag mean the same, and the last one counts."""
-    samples = {"INT": "3", "DURATION": "7s", "PORT": "1", "ADDRESS": ":1", "STRING": "x"}
-    special = {"executor": "warm", "zap-encoder": "json", "zap-log-level": "5", "zap-stacktrace-level": "info"}
-    text = special.get(flag.name) or ("epoch" if flag.name == "zap-time-encoding" else samples[flag.kind.name])
+    samples = {"INT": "3", "DURATION": "7s", "PORT": "1", "ADDRESS": ":1", "STRING": "x", "PATH": "x"}
+    text = next((choice for choice in reversed(flag.kind.choices)), "") or samples[flag.kind.name]
 
     spaced = parse(f"--{flag.name}", text)[flag.name]
 
@@ -190,10 +195,18 @@ def test_whole_numbers_may_be_written_as_in_go(text: str, value: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "level"),
-    [("debug", "debug"), ("INFO", "info"), ("error", "error"), ("panic", "error"), ("1", "debug"), ("12", "debug")],
+    [
+        ("debug", "debug"),
+        ("INFO", "info"),
+        ("error", "error"),
+        ("panic", "error"),
+        ("1", "1"),
+        ("+012", "12"),
+        ("999", "127"),
+    ],
 )
 def test_zaps_levels_become_ours(text: str, level: str) -> None:
-    """Numbers above 0 ask for debug output; nothing is above error."""
+    """Numbers above 0 ask for more and more output; nothing hides errors."""
     assert parse(f"--zap-log-level={text}")["zap-log-level"] == level
 
 
@@ -202,3 +215,37 @@ def test_addresses_may_switch_a_server_off() -> None:
     assert parse("--metrics-bind-address=0")["metrics-bind-address"] == "0"
     assert parse("--health-probe-bind-address=")["health-probe-bind-address"] == ""
     assert parse("--metrics-bind-address=[::1]:8080")["metrics-bind-address"] == "[::1]:8080"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "value"),
+    [
+        (["--ansible-verbosity=1", "--ansible-verbosity=3"], "ansible-verbosity", 3),
+        (["--leader-elect", "--leader-elect=false"], "leader-elect", False),
+        (["--leader-elect=false", "--leader-elect"], "leader-elect", True),
+        (["--watches-file=a", "--watches-file", "b"], "watches-file", "b"),
+        (["--reconcile-period=1h", "start", "--reconcile-period=1.5h"], "reconcile-period", timedelta(minutes=90)),
+        (["--zap-encoder=json", "--zap-encoder=CONSOLE"], "zap-encoder", "console"),
+    ],
+)
+def test_a_later_flag_wins(arguments: list[str], name: str, value: object) -> None:
+    """As in pflag, so that who adds a flag at the end of a manifest's list changes it."""
+    assert parse(*arguments)[name] == value
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("300ms", 0.3), ("1h2m4s", 3724), ("1.5h", 5400), ("0", 0), ("0s", 0), ("-1s", -1), ("+2m", 120), ("50us", 5e-5)],
+)
+def test_durations_are_gos(text: str, seconds: float) -> None:
+    """Units may be mixed and have fractions."""
+    assert parse(f"--reconcile-period={text}")["reconcile-period"] == timedelta(seconds=seconds)
+
+
+def test_every_flag_stands_below_one_heading() -> None:
+    """The help text shows each of them once."""
+    names = [flag.name for flag in FLAGS]
+
+    assert list(GROUPS) == ["Ansible", "Controllers", "Leader election", "Serving", "Logging"]
+    assert sorted(names) == sorted(set(names))
+    assert all(flag.help.endswith(".") for flag in FLAGS)

@@ -15,7 +15,9 @@ from click.testing import CliRunner, Result
 
 from runner import __version__
 from runner.cli.commands import LazyCommand, RootGroup
+from runner.cli.flags import FLAGS
 from runner.cli.main import cli
+from runner.cli.version import UNKNOWN, installed_commit
 
 
 def invoke(*arguments: str) -> Result:
@@ -46,6 +48,15 @@ def test_version_prints_the_peers_line() -> None:
     assert found[1] == __version__
 
 
+@pytest.mark.parametrize(("environ", "commit"), [({"ANSIBLE_OPERATOR_COMMIT": "abc123"}, "abc123"), ({}, None)])
+def test_the_commit_is_that_of_the_build(environ: dict[str, str], commit: str | None) -> None:
+    """The image's build sets it in the environment; else pip's record, or unknown."""
+    variables = {"ANSIBLE_OPERATOR_COMMIT": None, **environ}
+    result = CliRunner().invoke(cli, ["version"], env=variables)
+
+    assert f'commit: "{commit or installed_commit() or UNKNOWN}"' in result.stdout
+
+
 def test_without_a_command_the_help_is_printed() -> None:
     """As cobra does, with exit code 0."""
     result = invoke()
@@ -74,6 +85,20 @@ def test_help_of_a_command_lists_its_flags_without_the_deprecated(arguments: lis
     assert "--metrics-addr" not in result.stdout
 
 
+def test_the_help_of_run_is_readable() -> None:
+    """Flags stand below headings, with their defaults, in 80 columns, each with its own line."""
+    text = invoke("run", "--help").stdout
+    headings = re.findall(r"^(\w[\w ]+):$", text, flags=re.MULTILINE)
+    shown = re.findall(r"^  --([a-z0-9-]+)", text, flags=re.MULTILINE)
+
+    assert headings == ["Ansible", "Controllers", "Leader election", "Serving", "Logging", "Other"]
+    assert shown == [flag.name for flag in FLAGS if not flag.deprecated]
+    assert max(map(len, text.splitlines())) <= 80
+    assert re.search(r"--reconcile-period DURATION .*?\[default:\s+10h\]", text, flags=re.DOTALL)
+    assert re.search(r"--leader-elect\[=true\|false\] ", text)
+    assert "[default: number of CPUs]" in " ".join(text.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -91,10 +116,15 @@ def test_help_of_an_unknown_command_ends_with_1(arguments: list[str], sentence: 
 
 @pytest.mark.parametrize(
     ("shell", "mark"),
-    [("bash", "complete -o nosort"), ("zsh", "#compdef ansible-operator"), ("fish", "complete --no-files")],
+    [
+        ("bash", "complete -o nosort"),
+        ("zsh", "#compdef ansible-operator"),
+        ("fish", "complete --no-files"),
+        ("powershell", "Register-ArgumentCompleter -Native -CommandName ansible-operator"),
+    ],
 )
 def test_completion_prints_a_script_for_the_shell(shell: str, mark: str) -> None:
-    """The three shells that click knows."""
+    """The peer's four shells."""
     result = invoke("completion", shell)
 
     assert result.exit_code == 0
@@ -102,12 +132,60 @@ def test_completion_prints_a_script_for_the_shell(shell: str, mark: str) -> None
     assert "_ANSIBLE_OPERATOR_COMPLETE" in result.stdout
 
 
+def test_completion_without_a_shell_tells_how_to_use_it() -> None:
+    """The help text, with a line for each shell."""
+    result = invoke("completion")
+
+    assert result.exit_code == 0
+    assert "source <(ansible-operator completion bash)\n" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ([""], ["completion", "demo", "dev", "help", "run", "version"]),
+        (["completion", "p"], ["powershell"]),
+        (["run", "--metrics-"], ["--metrics-bind-address", "--metrics-secure", "--metrics-require-rbac"]),
+        (["run", "--ansible-log-events", ""], ["nothing", "tasks", "everything"]),
+        (["run", "--leader-elect", "--executor", "=", "w"], ["warm"]),
+    ],
+)
+def test_the_completion_of_bash_works(typed: list[str], offered: list[str], tmp_path: Path) -> None:
+    """The script, sourced by a real bash, offers commands, flags and their values, and nothing deprecated."""
+    command = tmp_path / "ansible-operator"
+    command.write_text(f"#!/bin/sh\nexec {sys.executable} -P -c 'from runner.cli.main import main; main()' \"$@\"\n")
+    command.chmod(0o755)
+    script = (
+        "source <(ansible-operator completion bash)\n"
+        'COMP_WORDS=(ansible-operator "$@"); COMP_CWORD=$#\n'
+        '_ansible_operator_completion ansible-operator "${COMP_WORDS[$COMP_CWORD]}"\n'
+        "printf '%s\\n' \"${COMPREPLY[@]}\""
+    )
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(Path.cwd())}
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", *typed], env=environ, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.split() == offered
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish", "powershell"])
+def test_the_other_shells_ask_the_command_and_get_an_answer(shell: str) -> None:
+    """What their scripts send is understood; each answer is in the form of its shell."""
+    words, number = "ansible-operator run --zap-encoder c", "3" if shell != "fish" else "c"
+    environ = {"_ANSIBLE_OPERATOR_COMPLETE": f"{shell}_complete", "COMP_WORDS": words, "COMP_CWORD": number}
+    result = CliRunner().invoke(cli, [], prog_name="ansible-operator", env=environ)
+
+    answers = {"zsh": "plain\nconsole\n_\n", "fish": "plain,console\n", "powershell": "plain\nconsole\n_\n"}
+    assert (result.exit_code, result.stdout) == (0, answers[shell])
+
+
 def test_another_shell_is_refused() -> None:
     """The sentence lists those that work."""
     result = invoke("completion", "tcsh")
 
     assert result.exit_code == 1
-    assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in result.stderr
+    assert "'tcsh' is not one of 'bash', 'zsh', 'fish', 'powershell'" in result.stderr
 
 
 def test_the_module_is_the_command(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -9,10 +10,10 @@ from click.testing import CliRunner
 
 from runner.cli.configure import Note
 from runner.cli.main import cli
-from runner.cli.run import launch
+from runner.cli.run import launch, logger_for
 from runner.errors import ConfigError, ExecutionError, LocalPlaneError
 from runner.logs import Logger, RecordingSink
-from runner.settings import Settings
+from runner.settings import LogSettings, Settings
 from runner.watches.problems import WatchesError, WatchesFileError
 
 Serve = Callable[..., Awaitable[int]]
@@ -52,7 +53,27 @@ def test_the_operators_exit_code_is_the_commands(code: int) -> None:
 
     assert result == code
     assert sink.sentences() == ["Version", "noted", "serving"]
-    assert {"ansible-operator", "commit", "Python Version", "GOOS", "GOARCH"} <= sink.records[0].keys()
+    keys = ["Python Version", "GOOS", "GOARCH", "ansible-operator", "commit"]
+    assert list(sink.records[0]) == ["level", "ts", "logger", "msg", *keys]
+
+
+@pytest.mark.parametrize(
+    ("form", "pattern"),
+    [
+        (LogSettings(), r'\{"level":"error","ts":"[0-9T:-]+Z","logger":"cmd","msg":"m","k":1,"stacktrace":".+"\}\n'),
+        (
+            LogSettings(encoder="console", time_encoding="nano", stacktrace_level="panic"),
+            r'\d{19}\tERROR\tcmd\tm\t\{"k": 1\}\n',
+        ),
+    ],
+)
+def test_the_logger_is_as_the_settings_say(form: LogSettings, pattern: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Format, time and stack; the level keeps the rest away."""
+    logger = logger_for(Settings(log_level="error", log_format=form))
+    logger.info("quiet")
+    logger.error("m", k=1)
+
+    assert re.fullmatch(pattern, capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,16 @@ def test_the_exit_code_is_ansibles(
     assert artifacts.rc(of_runner=of_runner) == expected
 
 
+def test_a_run_that_a_signal_ended_politely_has_no_exit_code(tmp_path: Path) -> None:
+    """SIGTERM to ansible-runner makes it write a code of its own, which says nothing of Ansible's (field case R2)."""
+    artifacts = _artifacts(tmp_path, "1")
+    (artifacts.path / "rc").write_text("254")
+    (artifacts.path / "status").write_text("canceled")
+    assert artifacts.rc(of_runner=254) is None
+    (artifacts.path / "status").write_text("failed")
+    assert artifacts.rc(of_runner=254) == 254
+
+
 def test_only_strings_of_an_event_are_masked(tmp_path: Path) -> None:
     """A password of digits breaks no number: values and keys are masked as text, and the file stays JSON."""
     artifacts = Artifacts(root=tmp_path, ident="1", scrubber=Scrubber({"DB_PASSWORD": "123456"}))

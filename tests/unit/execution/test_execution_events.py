@@ -95,6 +95,13 @@ def test_a_signal_is_a_failure_with_and_without_recap(*, with_recap: bool) -> No
     assert "killed by a signal" in outcome.failures[0]
 
 
+def test_a_success_without_a_recap_is_none() -> None:
+    """An exit code of 0 alone proves nothing: a play that never reached its recap failed (field case R2)."""
+    outcome = _outcome([], rc=0)
+    assert not outcome.success
+    assert outcome.failures[0].startswith("Ansible ended before it reached its recap")
+
+
 def test_an_exit_code_alone_is_a_failure() -> None:
     """A recap without failures does not outweigh an exit code other than 0."""
     outcome = _outcome([_stats(ok={"localhost": 1})], rc=3, output_tail="it broke")

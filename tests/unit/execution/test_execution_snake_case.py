@@ -55,6 +55,12 @@ def test_blanks_become_underscores_except_at_the_ends(name: str, expected: str) 
     assert to_snake(name) == expected
 
 
+@pytest.mark.parametrize(("name", "expected"), [("\u0130d", "id"), ("ΟΔΟΣ", "οδοσ"), ("ǅ", "ǆ")])
+def test_small_letters_are_those_of_go(name: str, expected: str) -> None:
+    """Each character has one small letter, wherever it stands."""
+    assert to_snake(name) == expected
+
+
 @pytest.mark.parametrize("name", ["", " ", "   "])
 def test_an_empty_or_blank_name_stays_as_it_is(name: str) -> None:
     """A key without a character to convert, on which the peer crashes, is kept (field case P1)."""

@@ -10,7 +10,6 @@ from runner.errors import Call, Conflict, Forbidden, TooManyRequests
 from runner.execution.executor import Outcome
 from runner.kube.objects import GVK
 from runner.reconcile.schedule import (
-    PERIOD_ANNOTATION,
     Backoff,
     Decision,
     Forget,
@@ -20,6 +19,7 @@ from runner.reconcile.schedule import (
     after_error,
     after_run,
 )
+from runner.watches.durations import PERIOD_ANNOTATION
 from runner.workqueue.request import Request
 
 _REQUEST = Request(GVK("bugs.example.com", "v1", "Probe"), "ns", "one")

@@ -9,6 +9,7 @@ import pytest
 from runner.kube.objects import GVK, Object
 from runner.sources.predicates import primary_predicate
 from runner.sources.store import Change, ChangeKind
+from runner.watches.durations import PERIOD_ANNOTATION
 from runner.watches.model import Content, Finalizer, LabelRequirement, Watch
 
 FINALIZER = "example.com/cleanup"
@@ -206,3 +207,26 @@ def test_a_deleted_object_that_matched_before_passes() -> None:
     """The deletion of an object that was served last time is told, though its last labels do not match."""
     change = Change(kind=ChangeKind.DELETED, obj=obj(labels={"t": "b"}), old=obj(labels={"t": "a"}))
     assert passes(change, served=selecting("a"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("1d", "1h", True),
+        ("1d", None, True),
+        ("1d", "2d", True),
+        ("", None, True),
+        ("1d", "1d", False),
+        ("1h", "2h", False),
+        ("1h", "1d", False),
+        ("1h", None, False),
+        (None, "1h", False),
+    ],
+)
+def test_a_mended_period_passes(before: str | None, after: str | None, *, expected: bool) -> None:
+    """A broken period annotation that is changed or removed runs the object; no other change of it does (case Q2)."""
+
+    def annotated(value: str | None) -> Object:
+        return obj(annotations={"note": "x"} if value is None else {"note": "x", PERIOD_ANNOTATION: value})
+
+    assert passes(updated(annotated(before), annotated(after))) is expected

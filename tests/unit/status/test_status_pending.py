@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from runner.execution.executor import Outcome
@@ -19,6 +20,13 @@ def test_transitions_compute_what_the_functions_compute() -> None:
     assert running(at=NOW, generation=1).apply([]) == found
     assert done(OUTCOME, at=NOW, generation=2).apply(found) == mark_done(found, OUTCOME, generation=2, now=NOW)
     assert error("x", at=NOW, generation=3).apply(found) == mark_error(found, "x", now=NOW)
+
+
+def test_a_generation_that_the_write_itself_moves_is_not_told() -> None:
+    """For a kind that counts status writes the conditions name no generation, and the transition still knows it."""
+    transition = replace(done(OUTCOME, at=NOW, generation=2), tell_generation=False)
+    assert transition.apply([]) == mark_done([], OUTCOME, generation=0, now=NOW)
+    assert transition.generation == 2
 
 
 def test_a_transition_keeps_what_its_reconcile_needs_later() -> None:

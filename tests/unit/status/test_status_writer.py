@@ -13,7 +13,6 @@ from runner.errors import (
     Conflict,
     ConnectionFailed,
     Forbidden,
-    Invalid,
     KubeError,
     NotFound,
     ServerError,
@@ -154,9 +153,9 @@ async def test_a_failing_read_is_tried_again() -> None:
     assert (await Desk(shelf).write()).attempts == 2
 
 
-@pytest.mark.parametrize("error", [Forbidden, Unauthorized, Invalid])
+@pytest.mark.parametrize("error", [Forbidden, Unauthorized])
 async def test_what_stays_as_it_is_goes_to_the_caller_at_once(error: type[KubeError]) -> None:
-    """Forbidden, Unauthorized and Invalid are raised after one try."""
+    """Forbidden and Unauthorized are raised after one try."""
     shelf = Shelf()
     shelf.write_errors = [error("x", call=CALL)]
     with pytest.raises(error):

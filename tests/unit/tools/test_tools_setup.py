@@ -26,28 +26,30 @@ def tree(tmp_path: Path) -> Path:
     (tmp_path / "requirements" / "dev.txt").write_text("thing==1\n")
     (tmp_path / "requirements" / "collections.txt").write_text("ansible==1\n")
     (tmp_path / "pyproject.toml").write_text("[project]\n")
+    (tmp_path / "requirements" / "ansible-2.18.txt").write_text("older==1\n")
     make_environment(tmp_path)
     return tmp_path
 
 
-def make_environment(tree: Path) -> None:
-    """Write `.venv` with the fake interpreter and what a finished set-up leaves."""
-    venv = tree / ".venv"
+def make_environment(tree: Path, *, name: str = ".venv", program: str = "ansible-operator") -> None:
+    """Write the environment *name* with the fake interpreter and what a finished set-up leaves."""
+    venv = tree / name
     (venv / "bin").mkdir(parents=True)
     python = venv / "bin" / "python"
     python.write_text(FAKE_PYTHON.format(calls=tree / "calls"))
     python.chmod(python.stat().st_mode | stat.S_IXUSR)
-    (venv / "bin" / "ansible-operator").touch()
-    for name in ("amazon/aws", "kubernetes/core"):
-        folder = venv / "lib" / "python3.11" / "site-packages" / "ansible_collections" / name
+    (venv / "bin" / program).touch()
+    for collection in ("amazon/aws", "kubernetes/core"):
+        folder = venv / "lib" / "python3.11" / "site-packages" / "ansible_collections" / collection
         folder.mkdir(parents=True)
         (folder / "MANIFEST.json").write_text("{}")
 
 
-def run(tree: Path) -> list[str]:
+def run(tree: Path, *, other: bool = False) -> list[str]:
     """Run the set-up of *tree* and return the parts that were made, in order."""
     (tree / "calls").unlink(missing_ok=True)
-    setup.setup(root=tree, steps=Steps(cache=tree / "cache", out=io.StringIO()))
+    make = setup.setup_ansible if other else setup.setup
+    make(root=tree, steps=Steps(cache=tree / "cache", out=io.StringIO()))
     calls = (tree / "calls").read_text().splitlines() if (tree / "calls").exists() else []
     marks = {"--require-hashes": "packages", "--editable": "project", "tools.install_collections": "collections"}
     return [part for call in calls for mark, part in marks.items() if mark in call]
@@ -117,3 +119,19 @@ def test_an_interpreter_that_does_not_run_is_replaced(tree: Path, monkeypatch: p
         setup.setup(root=tree, steps=steps)
     assert setup.usable(tree / ".venv")
     assert json.loads((tree / "cache" / "durations.json").read_text()).keys() == {"setup: environment"}
+
+
+def test_the_other_environment_has_ansible_and_nothing_of_ours(tree: Path) -> None:
+    """Packages of its own lock file and the collections, each once; a changed lock makes only the packages again."""
+    make_environment(tree, name=".venv-2.18", program="ansible-playbook")
+    assert run(tree, other=True) == ["packages", "collections"]
+    assert run(tree, other=True) == []
+    (tree / "requirements" / "ansible-2.18.txt").write_text("changed\n")
+    assert run(tree, other=True) == ["packages"]
+    assert str(tree / "requirements" / "ansible-2.18.txt") in (tree / "calls").read_text()
+
+
+def test_a_clone_without_the_other_environment_never_gets_it_by_the_usual_set_up(tree: Path) -> None:
+    """`make setup`, and so `make test`, leaves the second environment to `make test-full`."""
+    run(tree)
+    assert not (tree / ".venv-2.18").exists()

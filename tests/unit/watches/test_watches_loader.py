@@ -35,6 +35,10 @@ def test_a_minimal_entry_gets_every_default_of_the_peer(project: Project) -> Non
         finalizer=None,
         max_concurrent_reconciles=4,
         ansible_verbosity=2,
+        executor="",
+        run_timeout=timedelta(),
+        watch_dependent_status=(),
+        handlers=None,
     )
 
 
@@ -100,6 +104,19 @@ def test_keys_match_without_regard_to_case_and_the_exact_spelling_wins(project: 
     assert not watch.manage_status
 
 
+def test_nested_keys_match_without_regard_to_case_too(project: Project) -> None:
+    """Finalizer, selector and blacklist are read in the same way as their entry."""
+    text = (
+        f"{MINIMAL}  FINALIZER: {{NAME: a/b, Vars: {{x: 1}}}}\n  Selector: {{matchlabels: {{a: b}}}}\n"
+        "  blackList: [{VERSION: v1, Kind: Pod}]\n"
+    )
+    watch = project.one(text)
+
+    assert watch.finalizer == Finalizer(name="a/b", vars={"x": 1})
+    assert [requirement.key for requirement in watch.selector] == ["a"]
+    assert watch.blacklist == (GVK("", "v1", "Pod"),)
+
+
 def test_scalars_become_text_where_text_is_wanted(project: Project) -> None:
     """`version: 1` is the version "1", `kind: yes` is what YAML made of it, with a note."""
     loaded = project.load("- {version: 1, kind: yes, role: web}\n- {version: 1.10, kind: Web, role: web}\n")
@@ -142,28 +159,24 @@ def test_unknown_keys_are_ignored_and_noted_with_their_line(project: Project) ->
   kind: Web
   role: web
   maxWorkers: 3
+  ansibleVerbosity: 3
   finalizer: {name: a/b, vars: {x: 1}, Rolle: x}
   blacklist: [{kind: Pod, apiVersion: v1}]
   selector: {matchLabel: {a: b}}
 """
 
     assert project.load(text).notes == (
-        "line 5: unknown key maxWorkers is ignored",
-        "line 7: unknown key blacklist.apiVersion is ignored; did you mean blacklist.version?",
-        "line 8: unknown key selector.matchLabel is ignored; did you mean selector.matchLabels?",
-        "line 6: unknown key finalizer.Rolle is ignored; did you mean finalizer.role?",
-    )
-
-
-def test_our_own_keys_are_known_but_say_that_they_do_nothing_yet(project: Project) -> None:
-    """A person who writes `runTimeout` learns that it has no effect in this version."""
-    text = f"{MINIMAL}  executor: cold\n  runTimeout: 5m\n  watchDependentStatus: []\n  handlers: handlers/web.py\n"
-
-    assert project.load(text).notes == (
-        "line 4: key executor has no effect in this version",
-        "line 5: key runTimeout has no effect in this version",
-        "line 6: key watchDependentStatus has no effect in this version",
-        "line 7: key handlers has no effect in this version",
+        (
+            "line 5: unknown key maxWorkers is ignored; set --max-concurrent-reconciles or the variable "
+            "MAX_CONCURRENT_RECONCILES_<KIND>_<GROUP>"
+        ),
+        (
+            "line 6: unknown key ansibleVerbosity is ignored; set --ansible-verbosity or the variable "
+            "ANSIBLE_VERBOSITY_<KIND>_<GROUP>"
+        ),
+        "line 8: unknown key blacklist.apiVersion is ignored; did you mean blacklist.version?",
+        "line 9: unknown key selector.matchLabel is ignored; did you mean selector.matchLabels?",
+        "line 7: unknown key finalizer.Rolle is ignored; did you mean finalizer.role?",
     )
 
 

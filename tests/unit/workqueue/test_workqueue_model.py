@@ -14,6 +14,7 @@ from runner.workqueue.request import Request
 from runner.workqueue.workqueue import WorkQueue
 
 _GVK = GVK("example.com", "v1", "Widget")
+OPERATIONS = ["add", "after", "fail", "forget", "cancel", "get", "get", "done", "done", "advance", "parking", "parking"]
 KEYS = [Request(_GVK, "default", str(number)) for number in range(6)]
 
 
@@ -30,9 +31,13 @@ class Model:
         self.delays: dict[Request, tuple[float, bool]] = {}
         self.failures: dict[Request, int] = {}
         self.passed = 0
+        self.parked: set[Request] = set()
+        self.returned: list[Request] = []
 
     def add(self, request: Request, *, fresh: bool) -> None:
         """Put a key in line."""
+        if request in self.parked or request in self.returned:
+            return
         if request in self.held:
             self.again[request] = fresh or self.again.get(request, False)
         elif fresh and request not in self.fresh:
@@ -69,8 +74,27 @@ class Model:
         if request in self.held:
             self.held[request] = None
 
+    def park(self, request: Request) -> None:
+        """Hold a key back."""
+        self.parked.add(request)
+        self.again.pop(request, None)
+
+    def unpark(self, request: Request) -> None:
+        """Let a key come back."""
+        if request not in self.parked:
+            return
+        self.parked.remove(request)
+        if request in self.held:
+            self.again[request] = True
+        else:
+            self.returned.append(request)
+
     def get(self) -> Request:
         """Hand out a key."""
+        if self.returned:
+            request = self.returned.pop(0)
+            self.held[request] = self.delays.pop(request, None)
+            return request
         take_fresh = bool(self.fresh) and (not self.periodic or self.passed < 9)
         self.passed = self.passed + 1 if take_fresh and self.periodic else 0
         request = (self.fresh if take_fresh else self.periodic).pop(0)
@@ -99,7 +123,7 @@ async def step(choices: random.Random, *, queue: WorkQueue, model: Model, clock:
     fresh = choices.random() < 0.5
     # Fractions that never meet: the order of two keys due at the same moment is nobody's promise.
     delay = choices.uniform(0.1, 20)
-    match choices.choice(["add", "after", "fail", "forget", "cancel", "get", "get", "done", "done", "advance"]):
+    match choices.choice(OPERATIONS):
         case "add":
             queue.add(request, fresh=fresh)
             model.add(request, fresh=fresh)
@@ -123,6 +147,20 @@ async def step(choices: random.Random, *, queue: WorkQueue, model: Model, clock:
         case "advance":
             await clock.advance(delay)
             model.advance(delay)
+        case "parking":
+            park_or_unpark(choices, queue=queue, model=model)
+
+
+def park_or_unpark(choices: random.Random, *, queue: WorkQueue, model: Model) -> None:
+    """Park a key that is held, or let one come back."""
+    if model.held and choices.random() < 0.5:
+        held = choices.choice(sorted(model.held))
+        queue.park(held)
+        model.park(held)
+    else:
+        request = choices.choice(KEYS)
+        queue.unpark(request)
+        model.unpark(request)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -136,7 +174,8 @@ async def test_random_operations_follow_the_model(seed: int) -> None:
         # A timer that is due at this very moment has its turn before the comparison.
         await clock.settle()
         model.advance(0)
-        assert queue.depth == len(model.fresh) + len(model.periodic)
+        assert queue.depth == len(model.returned) + len(model.fresh) + len(model.periodic)
+        assert queue.parked == len(model.parked)
         assert queue.processing == len(model.held)
         assert queue.delayed == len(model.delays)
         assert [queue.failures(request) for request in KEYS] == [model.failures.get(request, 0) for request in KEYS]

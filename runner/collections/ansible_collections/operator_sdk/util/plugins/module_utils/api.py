@@ -14,39 +14,50 @@ from ansible.module_utils.basic import AnsibleModule, env_fallback, missing_requ
 try:
     import kubernetes
     from kubernetes.dynamic import DynamicClient
-    from kubernetes.dynamic.exceptions import ConflictError, DynamicApiError, NotFoundError, ResourceNotFoundError
+    from kubernetes.dynamic.exceptions import (
+        ConflictError,
+        DynamicApiError,
+        NotFoundError,
+        ResourceNotFoundError,
+        ResourceNotUniqueError,
+    )
 
     IMPORT_PROBLEM = None
 except ImportError:
     IMPORT_PROBLEM = traceback.format_exc()
-    ConflictError = DynamicApiError = NotFoundError = ResourceNotFoundError = Exception
+    ConflictError = DynamicApiError = NotFoundError = ResourceNotFoundError = ResourceNotUniqueError = Exception
 
 CONFLICT_TRIES = 10
 
 
-def _option(*, env: str, kind: str = "str", aliases: Sequence[str] = (), no_log: bool | None = None) -> dict[str, Any]:
-    spec = {"type": kind, "fallback": (env_fallback, [f"K8S_AUTH_{env}"]), "aliases": list(aliases)}
+def _option(*env: str, kind: str = "str", aliases: Sequence[str] = (), no_log: bool | None = None) -> dict[str, Any]:
+    spec = {"type": kind, "fallback": (env_fallback, [f"K8S_AUTH_{name}" for name in env]), "aliases": list(aliases)}
     return spec if no_log is None else {**spec, "no_log": no_log}
 
 
 AUTH_SPEC = {
-    "kubeconfig": _option(env="KUBECONFIG", kind="raw"),
-    "context": _option(env="CONTEXT"),
-    "host": _option(env="HOST"),
-    "api_key": _option(env="API_KEY", no_log=True),
-    "username": _option(env="USERNAME"),
-    "password": _option(env="PASSWORD", no_log=True),
-    "validate_certs": _option(env="VERIFY_SSL", kind="bool", aliases=["verify_ssl"]),
-    "ca_cert": _option(env="SSL_CA_CERT", kind="path", aliases=["ssl_ca_cert"]),
-    "client_cert": _option(env="CERT_FILE", kind="path", aliases=["cert_file"]),
-    "client_key": _option(env="KEY_FILE", kind="path", aliases=["key_file"], no_log=False),
-    "proxy": _option(env="PROXY"),
-    "persist_config": _option(env="PERSIST_CONFIG", kind="bool"),
+    "kubeconfig": _option("KUBECONFIG", kind="raw"),
+    "context": _option("CONTEXT"),
+    "host": _option("HOST"),
+    "api_key": _option("API_KEY", no_log=True),
+    "username": _option("USERNAME"),
+    "password": _option("PASSWORD", no_log=True),
+    "validate_certs": _option("VALIDATE_CERTS", "VERIFY_SSL", kind="bool", aliases=["verify_ssl"]),
+    "ca_cert": _option("CA_CERT", "SSL_CA_CERT", kind="path", aliases=["ssl_ca_cert"]),
+    "client_cert": _option("CLIENT_CERT", "CERT_FILE", kind="path", aliases=["cert_file"]),
+    "client_key": _option("CLIENT_KEY", "KEY_FILE", kind="path", aliases=["key_file"], no_log=False),
+    "proxy": _option("PROXY"),
+    "persist_config": _option("PERSIST_CONFIG", kind="bool"),
 }
 
 
 class Failure(Exception):
-    """Ends the module with its sentence."""
+    """Ends the module with its sentence, and further keys of the result."""
+
+    def __init__(self, sentence: str, **details: Any) -> None:
+        """Keep *details* for `fail_json`."""
+        super().__init__(sentence)
+        self.details = details
 
 
 def connect(module: AnsibleModule) -> Any:
@@ -56,9 +67,7 @@ def connect(module: AnsibleModule) -> Any:
     params = module.params
     configuration = kubernetes.client.Configuration()
     try:
-        if params.get("host") and not params.get("kubeconfig"):
-            configuration.host = params["host"]
-        else:
+        if not _says_all(params):
             _load(params, configuration)
     except (kubernetes.config.ConfigException, OSError) as error:
         raise Failure(f"cannot use the Kubernetes configuration: {error}") from error
@@ -67,6 +76,12 @@ def connect(module: AnsibleModule) -> Any:
         return DynamicClient(kubernetes.client.ApiClient(configuration))
     except Exception as error:  # urllib3's and the client's own, by version
         raise Failure(f"cannot reach the API server at {configuration.host}: {error}") from error
+
+
+def _says_all(params: Mapping[str, Any]) -> bool:
+    """Tell whether the arguments alone are enough, so that no kubeconfig's identity mixes with theirs."""
+    with_login = params.get("api_key") or (params.get("username") and params.get("password"))
+    return bool(params.get("host") and (with_login or not params.get("kubeconfig")))
 
 
 def _load(params: Mapping[str, Any], configuration: Any) -> None:
@@ -107,18 +122,28 @@ def _override(params: Mapping[str, Any], configuration: Any) -> None:
 
 
 def find_resource(client: Any, *, kind: str, api_version: str) -> Any:
-    """Return the resource that serves *kind* in *api_version*."""
-    try:
-        return client.resources.get(kind=kind, api_version=api_version)
-    except ResourceNotFoundError as error:
-        raise Failure(f"Failed to find exact match for {api_version}.{kind}: {error}") from error
+    """Return the resource of *api_version* that is called *kind*: its kind, plural, singular or a short name."""
+    for query in ({"kind": kind}, {"name": kind}, {"singular_name": kind}, {"short_names": [kind]}):
+        try:
+            return client.resources.get(api_version=api_version, **query)
+        except (ResourceNotFoundError, ResourceNotUniqueError):
+            continue
+    raise Failure(
+        f"Failed to find exact match for {api_version}.{kind} by [kind, name, singularName, shortNames]"  # as published
+    )
 
 
 def sentence(error: Exception) -> str:
     """Return what the API server said."""
+    body = answer(error)["body"]
+    return f"{getattr(error, 'status', '')} {getattr(error, 'reason', '')}: {body}" if body else str(error)
+
+
+def answer(error: Exception) -> dict[str, Any]:
+    """Return the API server's answer in parts, for a result's `error`."""
     body = getattr(error, "body", None)
     text = body.decode(errors="replace") if isinstance(body, bytes) else body
-    return f"{getattr(error, 'status', '')} {getattr(error, 'reason', '')}: {text}" if text else str(error)
+    return {"status": getattr(error, "status", None), "reason": getattr(error, "reason", None), "body": text}
 
 
 def repeat_on_conflict(attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -1,68 +1,76 @@
-"""Conditions as the API conventions want them: validation, merging by type, comparison."""
+"""Conditions as the API conventions want them: validation, merging by type, comparison.
+
+The sentences are those of the public collection: roles compare them.
+"""
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Mapping
 from typing import Any
 
-FIELDS = ("type", "status", "reason", "message", "lastHeartbeatTime", "lastTransitionTime")
 STATES = ("True", "False", "Unknown")
-_CAMEL_CASE = re.compile(r"^[A-Za-z]+$")
-_RFC3339 = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(\.\d+)?([+-]\d\d:\d\d|Z)$")
+OPTIONS = {
+    "type": {"type": "str", "required": True},
+    "status": {"type": "str", "required": True, "choices": list(STATES)},
+    "reason": {"type": "str"},
+    "message": {"type": "str"},
+    "lastHeartbeatTime": {"type": "str"},
+    "lastTransitionTime": {"type": "str"},
+}
+"""What a condition may have, as the options of a module's argument."""
+_CAMEL_CASE = re.compile(r"[A-Za-z]+\Z")
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?([+-]\d\d:\d\d|Z)\Z")
 
 
-def validated(conditions: Any) -> list[dict[str, Any]]:
-    """Return *conditions* with booleans as text; raise ValueError for what the conventions don't allow."""
-    if not isinstance(conditions, list) or not all(isinstance(condition, dict) for condition in conditions):
-        raise ValueError("`conditions` must be a list of objects")
-    return [_validated(dict(condition)) for condition in conditions]
+def validated(conditions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return *conditions* without what was not given; raise ValueError for what the conventions don't allow."""
+    return [_validated(condition) for condition in conditions]
 
 
-def _validated(condition: dict[str, Any]) -> dict[str, Any]:
-    unknown = [key for key in condition if key not in FIELDS]
-    if unknown:
-        raise ValueError(f"{unknown[0]} is not a valid field for a condition, accepted fields are {', '.join(FIELDS)}")
-    if isinstance(condition.get("status"), bool):
-        condition["status"] = str(condition["status"])
-    for key in ("type", "status"):
-        if not condition.get(key):
-            raise ValueError(f"Condition `{key}` must be set")
-    if condition["status"] not in STATES:
-        raise ValueError(f"Condition `status` must be one of {', '.join(STATES)}, not {condition['status']}")
-    if condition.get("reason") and not _CAMEL_CASE.match(condition["reason"]):
-        raise ValueError("Condition `reason` must be a single, CamelCase word")
+def _validated(condition: Mapping[str, Any]) -> dict[str, Any]:
+    given = {key: value for key, value in condition.items() if value is not None}
+    if given.get("reason") and not _CAMEL_CASE.match(given["reason"]):
+        raise ValueError("Condition 'reason' must be a single, CamelCase word")
     for key in ("lastHeartbeatTime", "lastTransitionTime"):
-        if condition.get(key) and not _RFC3339.match(condition[key]):
-            raise ValueError(f"`{key}` must be a RFC3339 compliant datetime string")
-    return condition
+        if given.get(key) and not _RFC3339.match(given[key]):
+            raise ValueError(f"'{key}' must be an RFC3339 compliant datetime string")
+    return given
 
 
 def merged(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return *old* with each condition of *new* in the place of the one of its type, or at the end."""
+    """Return *old* with each condition of *new* in the place of the one of its type, or at the end.
+
+    One that says nothing new stays as it is, its time included.
+    """
     result = list(old)
     for condition in new:
-        places = [place for place, known in enumerate(result) if known.get("type") == condition["type"]]
-        if places:
-            result[places[0]] = condition
-        else:
+        places = [place for place, known in enumerate(result) if known.get("type") == condition.get("type")]
+        if not places:
             result.append(condition)
+        elif _says_more(condition, than=result[places[0]]):
+            result[places[0]] = condition
     return result
 
 
-def without_times(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of *status* without the conditions' lastTransitionTime, which says when, not what."""
-    result = copy.deepcopy(status)
-    for condition in result.get("conditions") or []:
-        condition.pop("lastTransitionTime", None)
-    return result
+def _says_more(new: Mapping[str, Any], *, than: Mapping[str, Any]) -> bool:
+    """Tell whether *new* differs in more than lastTransitionTime, which says when, not what."""
+    return any(than.get(key) != value for key, value in new.items() if key != "lastTransitionTime")
 
 
-def contains(whole: Any, part: Any) -> bool:
-    """Tell whether everything in *part* is in *whole* already; null stands for a key that is not there."""
+def contains(whole: Any, part: Any, *, whole_lists: bool = False) -> bool:
+    """Tell whether everything in *part* is in *whole* already; null stands for a key that is not there.
+
+    Args:
+        whole: what is there.
+        part: what is wanted.
+        whole_lists: a list must be equal; else it is enough that it has all wanted items.
+    """
     if isinstance(whole, dict) and isinstance(part, dict):
-        return all(contains(whole.get(key), value) for key, value in part.items())
-    if isinstance(whole, list) and isinstance(part, list):
+        return all(
+            contains(whole.get(key), value, whole_lists=whole_lists and key != "conditions")
+            for key, value in part.items()
+        )
+    if isinstance(whole, list) and isinstance(part, list) and not whole_lists:
         return all(item in whole for item in part)
-    return whole == part
+    return bool(whole == part)

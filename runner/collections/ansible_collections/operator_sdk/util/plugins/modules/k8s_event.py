@@ -52,11 +52,35 @@ options:
     type: str
     choices: [Normal, Warning]
   source:
-    description: Who reports; C(component) and C(host).
+    description: Who reports.
     type: dict
+    suboptions:
+      component:
+        description: The name of the reporting component.
+        type: str
+        required: true
+      host:
+        description: The node that it runs on.
+        type: str
   involvedObject:
-    description: The object that the Event is about; C(apiVersion), C(kind), C(name) and C(namespace).
+    description: The object that the Event is about.
     type: dict
+    suboptions:
+      apiVersion:
+        description: Its API version.
+        type: str
+        required: true
+      kind:
+        description: Its kind.
+        type: str
+        required: true
+      name:
+        description: Its name.
+        type: str
+        required: true
+      namespace:
+        description: Its namespace, if it has one.
+        type: str
   appendTimestamp:
     description: Make the name unique by the time, so that each call creates an Event.
     type: bool
@@ -138,8 +162,16 @@ ARGUMENTS = {
     "reason": {"type": "str", "required": True},
     "reportingComponent": {"type": "str"},
     "type": {"type": "str", "choices": ["Normal", "Warning"]},
-    "source": {"type": "dict"},
-    "involvedObject": {"type": "dict"},
+    "source": {"type": "dict", "options": {"component": {"type": "str", "required": True}, "host": {"type": "str"}}},
+    "involvedObject": {
+        "type": "dict",
+        "options": {
+            "apiVersion": {"type": "str", "required": True},
+            "kind": {"type": "str", "required": True},
+            "name": {"type": "str", "required": True},
+            "namespace": {"type": "str"},
+        },
+    },
     "appendTimestamp": {"type": "bool"},
     **api.AUTH_SPEC,
 }
@@ -150,7 +182,8 @@ def event_body(
 ) -> dict[str, Any]:
     """Return the Event to write; *prior* is the one of its name that is there, or None."""
     again = prior is not None and prior.get("reason") == params["reason"]
-    optional = {key: params[key] for key in ("reportingComponent", "source") if params.get(key)}
+    source = {key: value for key, value in (params.get("source") or {}).items() if value is not None}
+    optional = {"reportingComponent": params.get("reportingComponent"), "source": source}
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -162,7 +195,7 @@ def event_body(
         "count": (prior.get("count") or 1) + 1 if again else 1,
         "firstTimestamp": prior.get("firstTimestamp") or now if again else now,
         "lastTimestamp": now,
-        **optional,
+        **{key: value for key, value in optional.items() if value},
     }
 
 
@@ -176,9 +209,6 @@ def involved_object(client: Any, params: Mapping[str, Any]) -> dict[str, Any]:
     given = params.get("involvedObject")
     if not given:
         return {"namespace": params["namespace"]}
-    missing = [key for key in ("apiVersion", "kind", "name") if not given.get(key)]
-    if missing:
-        raise api.Failure(f"involvedObject needs {', '.join(missing)}")
     reference = {key: value for key, value in given.items() if value is not None}
     try:
         resource = api.find_resource(client, kind=given["kind"], api_version=given["apiVersion"])
@@ -236,9 +266,9 @@ def main() -> None:
         else:
             result = present(client, events, params=module.params, check_mode=module.check_mode)
     except api.Failure as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=str(error), **error.details)
     except api.DynamicApiError as error:
-        module.fail_json(msg=f"Unable to create event: {api.sentence(error)}")
+        module.fail_json(msg=f"Unable to create event: {api.sentence(error)}", error=api.answer(error))
     module.exit_json(**result)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.operator_sdk.util.plugins.module_utils import api
 from ansible_collections.operator_sdk.util.plugins.module_utils.conditions import (
+    OPTIONS,
     contains,
     merged,
     validated,
-    without_times,
 )
 
 DOCUMENTATION = r"""
@@ -40,16 +40,45 @@ options:
     description: The namespace of the object.
     type: str
   status:
-    description: Keys to set in the status.
+    description:
+      - Keys to set in the status.
+      - Conditions in it are merged too, but not checked as those in O(conditions) are.
     type: dict
   conditions:
-    description:
-      - Conditions to set. Each has C(type), C(status) (C(True), C(False) or C(Unknown)), and may have C(reason) (one
-        CamelCase word), C(message), C(lastHeartbeatTime) and C(lastTransitionTime) (RFC 3339).
+    description: Conditions to set.
     type: list
     elements: dict
-  force:
+    suboptions:
+      type:
+        description: What the condition is about; it names the condition.
+        type: str
+        required: true
+      status:
+        description: Whether it is so.
+        type: str
+        required: true
+        choices: ["True", "False", "Unknown"]
+      reason:
+        description: One CamelCase word.
+        type: str
+      message:
+        description: A sentence for people.
+        type: str
+      lastHeartbeatTime:
+        description: A time as in RFC 3339; a space may stand for the T.
+        type: str
+      lastTransitionTime:
+        description: A time as in RFC 3339; a space may stand for the T.
+        type: str
+  replace:
     description: Replace the whole status instead of merging.
+    type: bool
+    default: false
+    aliases: [force]
+  replace_lists:
+    description:
+      - A list that is there, other than C(conditions), must be equal to the given one; else it is enough that it has
+        all the given items.
     type: bool
     default: false
   kubeconfig:
@@ -127,49 +156,48 @@ ARGUMENTS = {
     "name": {"type": "str", "required": True},
     "namespace": {"type": "str"},
     "status": {"type": "dict"},
-    "conditions": {"type": "list", "elements": "dict"},
-    "force": {"type": "bool", "default": False},
+    "conditions": {"type": "list", "elements": "dict", "options": OPTIONS},
+    "replace": {"type": "bool", "default": False, "aliases": ["force"]},
+    "replace_lists": {"type": "bool", "default": False},
     **api.AUTH_SPEC,
 }
 
 
 def wanted_status(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the status that the arguments ask for; raise ValueError where they contradict each other."""
+    """Return the status that the arguments ask for; raise `Failure` where they are wrong or contradict each other."""
     status = dict(params.get("status") or {})
-    conditions = params.get("conditions")
+    try:
+        conditions = validated(params.get("conditions") or [])
+    except ValueError as error:
+        raise api.Failure("The specified conditions failed to validate", error=str(error)) from error
     if conditions and status.get("conditions"):
-        raise ValueError("You cannot specify conditions in both the `status` and `conditions` parameters")
-    if conditions:
-        status["conditions"] = conditions
-    if status.get("conditions"):
-        status["conditions"] = validated(status["conditions"])
-    return status
+        raise api.Failure("You cannot specify conditions in both the 'status' and 'conditions' parameters")
+    return {**status, "conditions": conditions} if conditions else status
 
 
-def next_status(current: dict[str, Any], wanted: dict[str, Any], *, force: bool) -> dict[str, Any] | None:
+def next_status(current: dict[str, Any], wanted: dict[str, Any], *, params: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the status to write, or None where nothing would change."""
-    if force:
+    if params.get("replace"):
         return None if current == wanted else wanted
-    if contains(without_times(current), wanted) or contains(current, wanted):
-        return None
     result = {**current, **wanted}
-    if wanted.get("conditions"):
-        result["conditions"] = merged(current.get("conditions") or [], wanted["conditions"])
-    return result
+    if wanted.get("conditions") and isinstance(current.get("conditions"), list):
+        result["conditions"] = merged(current["conditions"], wanted["conditions"])
+    asked = {key: result[key] for key in wanted}
+    return None if contains(current, asked, whole_lists=bool(params.get("replace_lists"))) else result
 
 
 def update(client: Any, *, params: Mapping[str, Any], wanted: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Bring the object's status to *wanted* and return the module's result."""
     resource = api.find_resource(client, kind=params["kind"], api_version=params["api_version"])
-    if "status" not in resource.subresources:
+    if "status" not in (resource.subresources or {}):
         raise api.Failure(f"Resource {resource.api_version}.{resource.kind} does not support the status subresource")
 
     def attempt() -> dict[str, Any]:
         try:
             instance = resource.get(name=params["name"], namespace=params["namespace"]).to_dict()
         except api.DynamicApiError as error:
-            raise api.Failure(f"Failed to retrieve requested object: {api.sentence(error)}") from error
-        status = next_status(instance.get("status") or {}, wanted, force=params["force"])
+            raise api.Failure("Failed to retrieve requested object", error=api.answer(error)) from error
+        status = next_status(instance.get("status") or {}, wanted, params=params)
         if status is None:
             return {"changed": False, "result": instance}
         if check_mode:
@@ -195,7 +223,7 @@ def write(
     A patch carries the wanted keys only, so that others' keys can't be lost; the list of conditions is sent whole, so
     the patch holds for the version that was read.
     """
-    if params["force"]:
+    if params["replace"]:
         return resource.status.replace(body={**instance, "status": status}).to_dict()
     body = {"metadata": {"name": params["name"]}, "status": dict(wanted)}
     if "conditions" in wanted:
@@ -216,10 +244,10 @@ def main() -> None:
         wanted = wanted_status(module.params)
         client = api.connect(module)
         result = update(client, params=module.params, wanted=wanted, check_mode=module.check_mode)
-    except (ValueError, api.Failure) as error:
-        module.fail_json(msg=str(error))
+    except api.Failure as error:
+        module.fail_json(msg=str(error), **error.details)
     except api.DynamicApiError as error:
-        module.fail_json(msg=f"Failed to replace status: {api.sentence(error)}", error=api.sentence(error))
+        module.fail_json(msg=f"Failed to replace status: {api.sentence(error)}", error=api.answer(error))
     module.exit_json(**result)
 
 

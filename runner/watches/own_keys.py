@@ -1,0 +1,65 @@
+"""Reads the keys of an entry that are ours and unknown to the peer: checked at the start like all the others.
+
+Called by the loader; what they do comes with the stages that they belong to.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from runner.kube.objects import GVK
+from runner.watches.model import DependentStatus
+from runner.watches.section import Section
+
+_EXECUTORS = ("cold", "warm")
+_STATUS_KEYS = ("group", "version", "kind", "fields")
+
+
+def read_executor(entry: Section) -> str:
+    """Return how the runs of an entry start: `cold` or `warm`; empty where the flag decides."""
+    name = entry.text("executor")
+    if name and name not in _EXECUTORS:
+        raise entry.error("executor", f'"{name}" is no executor', remedy=f"write {' or '.join(_EXECUTORS)}")
+    return name
+
+
+def read_run_timeout(entry: Section) -> timedelta:
+    """Return the longest that a run of an entry may take; zero for no limit."""
+    limit = entry.duration("runTimeout") or timedelta()
+    if limit < timedelta():
+        raise entry.error("runTimeout", "must not be negative", remedy='write a limit such as "15m", or 0s for none')
+    return limit
+
+
+def read_dependent_status(entry: Section) -> tuple[DependentStatus, ...]:
+    """Return the status fields of dependents whose change matters."""
+    return tuple(_dependent(item) for item in entry.sections("watchDependentStatus", known=_STATUS_KEYS))
+
+
+def _dependent(section: Section) -> DependentStatus:
+    gvk = GVK(section.text("group"), section.text("version"), section.text("kind"))
+    for name, value in (("version", gvk.version), ("kind", gvk.kind)):
+        if not value:
+            raise section.error(name, "must not be empty", remedy=f"add the {name} of the dependents")
+    fields = section.texts("fields")
+    if not fields:
+        raise section.error("fields", "must not be empty", remedy="list fields such as status.readyReplicas")
+    for path in fields:
+        if not all(path.split(".")):
+            remedy = "write names with single dots between them, as in status.readyReplicas"
+            raise section.error("fields", f'"{path}" is no field', remedy=remedy)
+    return DependentStatus(gvk=gvk, fields=fields)
+
+
+def read_handlers(entry: Section, *, cwd: Path) -> Path | None:
+    """Return the file of Python handlers that an entry names."""
+    name = entry.text("handlers")
+    if not name:
+        return None
+    path = (cwd / name).resolve()
+    if path.suffix != ".py":
+        raise entry.error("handlers", f'"{name}" is no Python file', remedy="name one, as in handlers/thing.py")
+    if not path.is_file():
+        raise entry.error("handlers", f"{path} was not found", remedy="create it or correct the path")
+    return path

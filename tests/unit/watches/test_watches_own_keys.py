@@ -1,0 +1,98 @@
+"""The keys of an entry that are ours: read, checked, and noted as without effect so far."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from runner.kube.objects import GVK
+from runner.watches.model import DependentStatus
+from runner.watches.problems import WatchesError
+from tests.unit.watches.conftest import Project
+
+MINIMAL = "- version: v1\n  kind: Web\n  role: web\n"
+PLACE = "watches.yaml, line 4, entry 1 (/v1, Kind=Web), field "
+
+
+def test_our_own_keys_reach_the_watch_and_say_that_they_do_nothing_yet(project: Project) -> None:
+    """A person who writes `runTimeout` learns that it has no effect in this version."""
+    project.add("handlers")
+    (project.folder / "handlers/web.py").write_text("")
+    loaded = project.load(
+        f"{MINIMAL}  executor: cold\n  runTimeout: 5m\n  watchDependentStatus:\n"
+        "  - {group: apps, version: v1, kind: Deployment, fields: [status.readyReplicas, status.replicas]}\n"
+        "  - {version: v1, kind: Pod, fields: [status]}\n  handlers: handlers/web.py\n"
+    )
+
+    (watch,) = loaded.watches
+    assert (watch.executor, watch.run_timeout) == ("cold", timedelta(minutes=5))
+    assert watch.handlers == project.folder / "handlers/web.py"
+    assert watch.watch_dependent_status == (
+        DependentStatus(gvk=GVK("apps", "v1", "Deployment"), fields=("status.readyReplicas", "status.replicas")),
+        DependentStatus(gvk=GVK("", "v1", "Pod"), fields=("status",)),
+    )
+    assert loaded.notes == (
+        "line 4: key executor has no effect in this version",
+        "line 5: key runTimeout has no effect in this version",
+        "line 7: key watchDependentStatus has no effect in this version",
+        "line 9: key handlers has no effect in this version",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("executor: hot", 'executor: "hot" is no executor; write cold or warm'),
+        ("executor: [warm]", "executor: must be a string, not a list; write it on one line"),
+        (
+            "runTimeout: 5",
+            'runTimeout: must be a string, not the number "5"; write a Go duration such as "30s", "5m" or "1h30m"',
+        ),
+        (
+            "runTimeout: soon",
+            'runTimeout: time: invalid duration "soon"; write a Go duration such as "30s", "5m" or "1h30m"',
+        ),
+        ("runTimeout: -1s", 'runTimeout: must not be negative; write a limit such as "15m", or 0s for none'),
+        (
+            "watchDependentStatus: {kind: Pod}",
+            "watchDependentStatus: must be a list, not a mapping; begin each item with `- `",
+        ),
+        (
+            "watchDependentStatus: [Pod]",
+            (
+                'watchDependentStatus: must be a mapping, not the string "Pod"; '
+                "write its keys (group, version, kind, fields) below it"
+            ),
+        ),
+        (
+            "watchDependentStatus: [{kind: Pod, fields: [status]}]",
+            "watchDependentStatus.version: must not be empty; add the version of the dependents",
+        ),
+        (
+            "watchDependentStatus: [{version: v1, fields: [status]}]",
+            "watchDependentStatus.kind: must not be empty; add the kind of the dependents",
+        ),
+        (
+            "watchDependentStatus: [{version: v1, kind: Pod}]",
+            "watchDependentStatus.fields: must not be empty; list fields such as status.readyReplicas",
+        ),
+        (
+            "watchDependentStatus: [{version: v1, kind: Pod, fields: [status..x]}]",
+            (
+                'watchDependentStatus.fields: "status..x" is no field; '
+                "write names with single dots between them, as in status.readyReplicas"
+            ),
+        ),
+        ("handlers: roles/web", 'handlers: "roles/web" is no Python file; name one, as in handlers/thing.py'),
+        ("handlers: gone.py", "handlers: DIR/gone.py was not found; create it or correct the path"),
+    ],
+)
+def test_a_wrong_value_of_an_own_key_is_named_with_its_place_and_remedy(
+    project: Project, line: str, sentence: str
+) -> None:
+    """They are refused at the start, although they do nothing yet."""
+    with pytest.raises(WatchesError) as caught:
+        project.load(f"{MINIMAL}  {line}\n")
+
+    assert str(caught.value).replace(str(project.folder.resolve()), "DIR") == PLACE + sentence

@@ -1,0 +1,143 @@
+"""What the log says about watches.yaml at the start: its fields, their order, and where each number comes from."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from runner.logs import Logger, RecordingSink
+from runner.settings import Settings
+from runner.watches.model import LabelRequirement
+from runner.watches.startup import log_watches, selector_text
+from tests.unit.watches.conftest import Project
+
+HEADER = ["level", "ts", "logger", "msg"]
+FIELDS = [
+    "gvk",
+    "playbook",
+    "role",
+    "workers",
+    "workersFrom",
+    "verbosity",
+    "verbosityFrom",
+    "reconcilePeriod",
+    "reconcilePeriodFrom",
+    "finalizer",
+    "manageStatus",
+    "selector",
+    "namespaces",
+    "markUnsafe",
+]
+WEB = "- {group: test.io, version: v1, kind: Web, role: web, markUnsafe: true}\n"
+
+
+def logged(
+    project: Project, text: str, *, settings: Settings | None = None, environ: dict[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Return the records about *text*."""
+    settings = settings or Settings(max_concurrent_reconciles=4)
+    loaded = project.load(text, environ=environ, settings=settings)
+    sink = RecordingSink()
+    log_watches(loaded, settings=settings, logger=Logger("cmd", sink=sink))
+    return [dict(record) for record in sink.records]
+
+
+def test_each_watch_is_told_with_all_its_fields_in_their_order(project: Project) -> None:
+    """Without flags and variables the defaults are named as such."""
+    (record,) = logged(project, WEB)
+
+    assert list(record) == [*HEADER, *FIELDS]
+    assert (record["level"], record["logger"], record["msg"]) == ("info", "watches", "Watch")
+    assert [record[name] for name in FIELDS] == [
+        "test.io/v1, Kind=Web",
+        "",
+        str(project.folder / "roles/web"),
+        4,
+        "number of CPUs",
+        2,
+        "default",
+        "10h0m0s",
+        "default",
+        "",
+        True,
+        "",
+        ["*"],
+        True,
+    ]
+
+
+def test_a_full_entry_is_told_with_what_it_sets(project: Project) -> None:
+    """Playbook, finalizer, status, selector, period; the line has the same fields."""
+    text = """
+- group: test.io
+  version: v1
+  kind: Web
+  playbook: play.yml
+  reconcilePeriod: 0s
+  manageStatus: false
+  markUnsafe: true
+  selector: {matchLabels: {a: b}}
+  finalizer: {name: test.io/bye, vars: {state: absent}}
+"""
+    settings = Settings(max_concurrent_reconciles=4, namespaces=("one", "two"))
+    (record,) = logged(project, text, settings=settings)
+
+    assert list(record) == [*HEADER, *FIELDS]
+    assert (record["playbook"], record["role"]) == (str(project.folder / "play.yml"), "")
+    assert (record["reconcilePeriod"], record["reconcilePeriodFrom"]) == ("0s", "watches.yaml")
+    assert (record["finalizer"], record["manageStatus"], record["selector"]) == ("test.io/bye", False, "a=b")
+    assert record["namespaces"] == ["one", "two"]
+
+
+def test_a_flag_is_named_where_it_decides(project: Project) -> None:
+    """Given on the command line, also with the default's value."""
+    settings = Settings(
+        max_concurrent_reconciles=3,
+        ansible_verbosity=2,
+        reconcile_period=timedelta(minutes=1),
+        given_flags=frozenset({"max-concurrent-reconciles", "ansible-verbosity", "reconcile-period"}),
+    )
+    (record,) = logged(project, WEB, settings=settings)
+
+    assert (record["workers"], record["workersFrom"]) == (3, "--max-concurrent-reconciles")
+    assert (record["verbosity"], record["verbosityFrom"]) == (2, "--ansible-verbosity")
+    assert (record["reconcilePeriod"], record["reconcilePeriodFrom"]) == ("1m0s", "--reconcile-period")
+
+
+def test_a_variable_is_named_where_it_decides_and_the_old_one_is_deprecated(project: Project) -> None:
+    """The note on the old name comes first; the line says which variable counts."""
+    environ = {"WORKER_WEB_TEST_IO": "5", "ANSIBLE_VERBOSITY_WEB_TEST_IO": "0"}
+    note, record = logged(project, WEB, environ=environ)
+
+    new = "MAX_CONCURRENT_RECONCILES_WEB_TEST_IO"
+    assert note["note"] == f"Environment variable WORKER_WEB_TEST_IO is deprecated, use {new} instead"
+    assert (record["workers"], record["workersFrom"]) == (5, "WORKER_WEB_TEST_IO")
+    assert (record["verbosity"], record["verbosityFrom"]) == (0, "ANSIBLE_VERBOSITY_WEB_TEST_IO")
+
+
+def test_specs_that_are_templates_are_warned_of(project: Project) -> None:
+    """One warning for each watch without `markUnsafe: true`, after all the watches."""
+    text = f"{WEB}- {{group: test.io, version: v1, kind: Shop, role: web}}\n"
+    first, second, warning = logged(project, text)
+
+    assert [first["markUnsafe"], second["markUnsafe"]] == [True, False]
+    assert (warning["level"], warning["gvk"]) == ("warn", "test.io/v1, Kind=Shop")
+    assert "who may write such an object can run code" in warning["msg"]
+
+
+@pytest.mark.parametrize(
+    ("requirement", "text"),
+    [
+        (LabelRequirement(key="a", operator="In", values=("b",)), "a=b"),
+        (LabelRequirement(key="a", operator="In", values=("b", "c")), "a in (b,c)"),
+        (LabelRequirement(key="a", operator="NotIn", values=("b",)), "a notin (b)"),
+        (LabelRequirement(key="a", operator="Exists"), "a"),
+        (LabelRequirement(key="a", operator="DoesNotExist"), "!a"),
+    ],
+)
+def test_a_selector_is_told_as_kubectl_takes_it(requirement: LabelRequirement, text: str) -> None:
+    """A person can paste it behind `kubectl get --selector`."""
+    assert selector_text([requirement]) == text
+    assert selector_text([requirement, requirement]) == f"{text},{text}"
