@@ -1,4 +1,4 @@
-# The operator's image: the runtime and the Ansible content of this repository. No Galaxy server is needed: the
+# The operator's image: the runtime (target `base`) and the Ansible content of this repository. No Galaxy server is needed: the
 # collections come out of the hashed `ansible` distribution. The paths, the user and the entry point are those of the
 # field's operator images, so that their manifests fit.
 ARG PYTHON_IMAGE=docker.io/library/python:3.12-slim
@@ -18,26 +18,35 @@ COPY runner runner
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-dir /wheels . \
     && /opt/operator/bin/pip install --no-deps --no-index /wheels/*.whl
 
-FROM ${PYTHON_IMAGE}
+# The base of any operator: an operator-sdk project's own Dockerfile builds on it, see docs/moving-from-operator-sdk.md.
+#   docker build --target base -t ansible-operator:latest .
+FROM ${PYTHON_IMAGE} AS base
 # What `ansible-operator version` and the log tell: docker build --build-arg ANSIBLE_OPERATOR_COMMIT=$(git rev-parse HEAD)
 ARG ANSIBLE_OPERATOR_COMMIT=unknown
 ENV HOME=/opt/ansible \
     ANSIBLE_OPERATOR_COMMIT=${ANSIBLE_OPERATOR_COMMIT} \
     PATH=/opt/operator/bin:/usr/local/bin:/usr/bin:/bin \
-    ANSIBLE_COLLECTIONS_PATH=/usr/share/ansible/collections \
-    ANSIBLE_ROLES_PATH=/opt/ansible/roles \
     PYTHONDONTWRITEBYTECODE=1
+# Entry points in the field begin with /tini.
+RUN apt-get update && apt-get install -y --no-install-recommends tini && rm -rf /var/lib/apt/lists/* \
+    && ln -s "$(command -v tini)" /tini
 COPY --from=build /opt/operator /opt/operator
+# Where both ansible-core and the watches file look when ANSIBLE_COLLECTIONS_PATH is not set, after ~/.ansible/collections,
+# where a derived image's `ansible-galaxy collection install` writes.
 COPY --from=build /usr/share/ansible/collections /usr/share/ansible/collections
-RUN mkdir -p /opt/ansible/.ansible/tmp /tmp/ansible-operator \
+RUN mkdir -p /etc/ansible /opt/ansible/.ansible/tmp /tmp/ansible-operator \
+    && printf '[defaults]\nroles_path = /opt/ansible/roles\nlibrary = /usr/share/ansible/openshift\n' > /etc/ansible/ansible.cfg \
+    && printf 'localhost ansible_connection=local\n' > /etc/ansible/hosts \
     && ln -s /opt/operator/bin/ansible-operator /usr/local/bin/ansible-operator \
     && chown -R 1001:0 /opt/ansible /tmp/ansible-operator \
     && chmod -R ug+rwX /opt/ansible /tmp/ansible-operator
 WORKDIR /opt/ansible
+USER 1001
+# The runtime may be process 1: it passes SIGTERM on to its plays and reaps them.
+ENTRYPOINT ["/usr/local/bin/ansible-operator", "run", "--watches-file=./watches.yaml"]
+
+FROM base
 COPY --chown=1001:0 watches.yaml ./watches.yaml
 COPY --chown=1001:0 roles ./roles
 COPY --chown=1001:0 playbooks ./playbooks
 COPY --chown=1001:0 crds ./crds
-USER 1001
-# The runtime is process 1: it passes SIGTERM on to its plays and reaps them.
-ENTRYPOINT ["/usr/local/bin/ansible-operator", "run", "--watches-file=./watches.yaml"]

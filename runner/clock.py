@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
+
+_T = TypeVar("_T")
 
 
 class Clock(Protocol):
@@ -41,3 +44,17 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Wait on the event loop."""
         await asyncio.sleep(max(0.0, seconds))
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, _T], *, clock: Clock) -> _T:
+    """Await *work*, and cancel it after *seconds* of *clock*; raise `TimeoutError` then."""
+    task, timer = asyncio.create_task(work), asyncio.create_task(clock.sleep(seconds))
+    try:
+        await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise TimeoutError(f"no answer within {seconds:g} s")
+    finally:
+        task.cancel()
+        timer.cancel()
+        await asyncio.gather(task, timer, return_exceptions=True)

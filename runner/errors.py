@@ -1,7 +1,8 @@
 """The tree of our own errors: the lowest module, seen by every stage of the flow.
 
-Each error says what happens next (`verdict`): `RETRY` with back-off, `RETRY_AT` after `retry_after` seconds,
-or `TERMINAL`: only a change by a person helps.
+Each error has a `verdict`: `RETRY` with back-off, `RETRY_AT` after `retry_after` seconds, or `TERMINAL`: only a change
+by a person helps. At the start a terminal error ends the process; a reconcile logs the word and backs off as for
+`RETRY`, as nobody tells when that person was there.
 
     OperatorError
     ├── ConfigError              a file or flag is wrong                       TERMINAL
@@ -29,7 +30,7 @@ from dataclasses import dataclass
 
 
 class Verdict(enum.Enum):
-    """What happens after an error."""
+    """What helps against an error; a reconcile treats `TERMINAL` as `RETRY`, see above."""
 
     RETRY = "retry"
     RETRY_AT = "retry-at"
@@ -82,6 +83,8 @@ class NotFound(KubeError):
     """404: the object, or its whole kind, does not exist."""
 
     verdict = Verdict.TERMINAL
+    names_object = False
+    """The API server names the object, so it knows its kind; a kind that it doesn't serve is a bare 404."""
 
 
 class Conflict(KubeError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import sys
 import threading
 import time
@@ -19,8 +20,12 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import Any
 
+from runner.errors import OperatorError
+
 _LEVELS = {"debug": -1, "info": 0, "warn": 1, "error": 2, "panic": 4, "nothing": 9}
 """zap's numbers; verbosities of 2 and more are negative too. `nothing` is above all."""
+BUGS = "bugs"
+"""In the place of a stack level: a stack only for an error that is no `OperatorError`, which nobody expected."""
 _HEADER = ("level", "ts", "logger", "msg")
 _DEEPEST = 32
 _MOST_FRAMES = 40
@@ -80,6 +85,7 @@ class _Output:
     sink: Sink
     threshold: int
     stack_from: int
+    stack_of_bugs: bool
     time_encoding: str
 
 
@@ -103,7 +109,7 @@ class Logger:
             level: `error`, `warn`, `info`, `debug`, or the highest verbosity as a number, such as `2`.
             sink: gets every record.
             keys: part of every record.
-            stacktrace_level: records of this level and above carry a stack; `nothing` for none.
+            stacktrace_level: records of this level and above carry a stack; `nothing` for none, or `BUGS`.
             time_encoding: one of zap's names, see `timestamp`.
         """
         self._name = name
@@ -111,7 +117,8 @@ class Logger:
         self._output = _Output(
             sink=sink,
             threshold=level_number(level),
-            stack_from=level_number(stacktrace_level),
+            stack_from=level_number("nothing" if stacktrace_level == BUGS else stacktrace_level),
+            stack_of_bugs=stacktrace_level == BUGS,
             time_encoding=time_encoding,
         )
 
@@ -122,11 +129,6 @@ class Logger:
     def bind(self, **keys: Any) -> Logger:
         """Return a logger that adds *keys* to each record."""
         return self._like(name=self._name, keys={**self._keys, **keys})
-
-    def verbose(self, verbosity: int, sentence: str, **keys: Any) -> None:
-        """Log what only `--zap-log-level=`*verbosity* (1 is debug, 2 dumps requests) asks for."""
-        level = "debug" if verbosity <= 1 else f"Level({-verbosity})"
-        self._log(level, sentence, number=-max(verbosity, 1), keys=keys)
 
     def debug(self, sentence: str, **keys: Any) -> None:
         """Log what only a developer of this package wants to know."""
@@ -144,8 +146,8 @@ class Logger:
         """Log what somebody must look at; an `error` key that is an exception is written as its text."""
         self._log("error", sentence, keys=keys)
 
-    def _log(self, level: str, sentence: str, *, keys: Mapping[str, Any], number: int | None = None) -> None:
-        number = _LEVELS[level] if number is None else number
+    def _log(self, level: str, sentence: str, *, keys: Mapping[str, Any]) -> None:
+        number = _LEVELS[level]
         output = self._output
         if number < output.threshold:
             return
@@ -158,7 +160,7 @@ class Logger:
         record.update({f"{key}_" if key in _HEADER else key: value for key, value in merged.items()})
         if error is not None:
             record["error"] = error
-        if number >= output.stack_from:
+        if number >= output.stack_from or (level == "error" and output.stack_of_bugs and _is_bug(error)):
             record["stacktrace"] = _stack(error)
         output.sink(record)
 
@@ -166,6 +168,46 @@ class Logger:
         made = Logger(name, keys=keys)
         made._output = self._output
         return made
+
+
+class _Libraries(logging.Handler):
+    """Writes the records of libraries: aiohttp's, asyncio's, the Kubernetes client's, Python's warnings."""
+
+    def __init__(self, logger: Logger) -> None:
+        super().__init__()
+        self._logger = logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write *record*; its traceback is for a developer only, as strangers can provoke some by the hundred."""
+        try:
+            sentence = record.getMessage()
+        except (TypeError, ValueError, KeyError):
+            sentence = str(record.msg)
+        error = record.exc_info[1] if record.exc_info else None
+        keys = {} if error is None else {"error": _text(error)}
+        logger = self._logger.named(record.name)
+        if record.levelno >= logging.ERROR:
+            logger.error(sentence, **keys)
+        elif record.levelno >= logging.WARNING:
+            logger.warning(sentence, **keys)
+        else:
+            logger.debug(sentence, **keys)
+        if error is not None:
+            logger.debug("The traceback of the last record", traceback="".join(traceback.format_exception(error)))
+
+
+@contextlib.contextmanager
+def records_of_libraries(logger: Logger) -> Iterator[None]:
+    """Send what libraries log from `warning` on, and Python's warnings, through *logger* instead of standard error."""
+    handler = _Libraries(logger)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    logging.captureWarnings(capture=True)
+    try:
+        yield
+    finally:
+        logging.captureWarnings(capture=False)
+        root.removeHandler(handler)
 
 
 class RecordingSink:
@@ -235,6 +277,10 @@ def _text(value: object) -> Any:
         return str(value) or type(value).__name__
     except Exception:  # noqa: BLE001 - foreign code in a __str__ must not break a line of the log
         return f"<{type(value).__name__}>"
+
+
+def _is_bug(error: object) -> bool:
+    return isinstance(error, BaseException) and not isinstance(error, OperatorError)
 
 
 def _stack(error: object) -> str:

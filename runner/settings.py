@@ -12,6 +12,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+MOST_VERBOSE = 7
+"""More `v`s change nothing of what Ansible prints."""
+MOST_WORKERS = 1000
+"""Of one watch: each is a task from the start, and each run a few processes."""
+
 
 def environment() -> Mapping[str, str]:
     """Return a copy of the process environment; everything else gets it (or a value of it) passed in."""
@@ -88,6 +93,8 @@ class ExecutionSettings:
     """Overwrites ANSIBLE_ROLES_PATH where not empty."""
     collections_path: str = ""
     """Overwrites ANSIBLE_COLLECTIONS_PATH where not empty."""
+    cluster_id: str = ""
+    """Where not empty, the variable `ansible_operator_cluster_id` of each run."""
     debug_logs: bool = False
     """ANSIBLE_DEBUG_LOGS: print the whole output after each run."""
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -123,8 +130,6 @@ class HealthSettings:
     """A worker holds a key, and for so long neither an API call nor a child process of it exists."""
     executor_interval: float = 10.0
     """Between two questions whether the executor can run something."""
-    standby_after: float = 2.0
-    """Who has not got the leadership after so long is a standby, and ready."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,8 +163,8 @@ class LogSettings:
     """`json` or `console`."""
     time_encoding: str = "rfc3339"
     """One of zap's names: epoch, millis, nano, nanos, iso8601, rfc3339, rfc3339nano."""
-    stacktrace_level: str = "error"
-    """Records of this level and above tell where they come from."""
+    stacktrace_level: str = "bugs"
+    """Records of this level and above tell where they come from; `bugs`: only errors that nobody expected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +185,6 @@ class Settings:
     """Names of the flags on the command line, so that the start-up log can tell where a value comes from."""
     ansible_log_events: str = "tasks"
     """`nothing`, `tasks` or `everything`."""
-    cluster_id: str = ""
     commit: str = "unknown"
     """What the operator was built from, for its build info metric."""
     kube: KubeSettings = KubeSettings()

@@ -29,8 +29,9 @@ RUNTIME_RULES: tuple[Mapping[str, Any], ...] = (
 
 LEASE_RULES: tuple[Mapping[str, Any], ...] = (
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "patch", "update"]},
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
 )
-"""Leader election: in the operator's own namespace only, as the whole cluster's leases would be the control plane's."""
+"""Leader election with its Events: in the operator's own namespace only, as others are the control plane's."""
 
 
 class ManifestError(Exception):

@@ -13,7 +13,6 @@ from runner.assembly.parts import Controller, Shared
 from runner.errors import OperatorError
 from runner.execution.janitor import INTERVAL, Janitor, KnownObjects
 from runner.sources.informer import State
-from runner.sources.primary import PrimarySource
 from runner.workqueue.request import Request
 
 
@@ -63,9 +62,5 @@ class JanitorService:
             gvk=gvk,
             namespaced=resource.namespaced,
             namespaces=self._shared.settings.namespaces if resource.namespaced else (),
-            lives=lambda namespace, name: _lives(source, Request(gvk, namespace, name)),
+            lives=lambda namespace, name: source.knows(Request(gvk, namespace, name)),
         )
-
-
-def _lives(source: PrimarySource, request: Request) -> bool:
-    return source.get(request) is not None

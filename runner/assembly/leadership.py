@@ -23,11 +23,15 @@ from runner.kube.client import KubeClient
 from runner.kube.events import EventRecorder
 from runner.kube.lease import Candidate, Elector, Hooks
 from runner.kube.objects import Object
+from runner.kube.service_account import SERVICE_ACCOUNT
 from runner.logs import Logger
+from runner.observe.vitals import Waiting
 from runner.settings import LeaderElectionSettings, Settings
 
-POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\Z")
+POD_NAMESPACE = SERVICE_ACCOUNT / "namespace"
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*\Z")
+_NAMESPACE = re.compile(rf"(?=.{{1,63}}\Z){_LABEL}\Z")
 _EVENT_LIMIT = 2.0
 _EXIT_LIMIT = 5.0
 """Seconds from the loss of the lease to the end of the process, whatever still hangs."""
@@ -68,6 +72,10 @@ class LeaseLeadership:
         """Return whether this process led and may not write any more."""
         return self._elector.fenced
 
+    def waiting(self) -> Waiting:
+        """Return what the elector saw of the Lease."""
+        return Waiting(another_leads=self._elector.another_leads, trouble=self._elector.trouble)
+
     async def acquire(self) -> None:
         """Return as soon as this process leads."""
         await self._elector.acquire()
@@ -103,7 +111,11 @@ def build_leadership(settings: Settings, *, election: Election, pod_namespace: P
     resolved = resolve(settings.leader_election, pod_namespace=pod_namespace)
     candidate = Candidate(identity=f"{socket.gethostname()}_{uuid.uuid4()}", settings=resolved)
     recorder = EventRecorder(
-        client=election.client, logger=election.logger, component=candidate.identity, limit=_EVENT_LIMIT
+        client=election.client,
+        logger=election.logger,
+        component=candidate.identity,
+        clock=election.clock,
+        limit=_EVENT_LIMIT,
     )
 
     async def announce(lease: Object, message: str) -> None:
@@ -122,18 +134,22 @@ def build_leadership(settings: Settings, *, election: Election, pod_namespace: P
 
 def resolve(settings: LeaderElectionSettings, *, pod_namespace: Path = POD_NAMESPACE) -> LeaderElectionSettings:
     """Return *settings* with a name and a namespace that a Lease can have; raise `ConfigError`."""
-    if not settings.id:
-        raise ConfigError("LeaderElectionID must be configured; add --leader-election-id=NAME")
     if not _NAME.match(settings.id):
         raise ConfigError(
             f'--leader-election-id (or OPERATOR_NAME): "{settings.id}" cannot be the name of a Lease; '
-            "use lower-case letters, digits, - and ., and begin and end with a letter or digit"
+            "use lower-case letters, digits, - and ., and a letter or digit at the start, at the end and beside each ."
         )
     namespace = settings.namespace or _read(pod_namespace)
     if not namespace:
         raise ConfigError(
             "unable to find leader election namespace: not running in-cluster, please specify it: "
             f"add --leader-election-namespace=NAME (there is no {pod_namespace})"
+        )
+    if not _NAMESPACE.match(namespace):
+        where = "--leader-election-namespace" if settings.namespace else str(pod_namespace)
+        raise ConfigError(
+            f'{where}: "{namespace}" is no namespace name; '
+            "use up to 63 lower-case letters, digits and -, and begin and end with a letter or digit"
         )
     return replace(settings, namespace=namespace)
 

@@ -10,10 +10,10 @@ from runner.clock import Clock
 from runner.execution.executor import Executor, Outcome, RunRequest
 from runner.kube.client import KubeClient
 from runner.logs import Logger
+from runner.observe.address import split_address
 from runner.observe.endpoint import MetricsServer
 from runner.observe.endpoint_access import Access
 from runner.observe.endpoint_tls import ServingCertificate
-from runner.observe.health import parse_bind_address
 from runner.observe.metrics import Metrics
 from runner.observe.metrics_controller import ControllerMetrics
 from runner.observe.metrics_objects import InformerReading
@@ -22,9 +22,9 @@ from runner.settings import ServingSettings
 from runner.sources.primary import PrimarySource
 
 
-def new_metrics(*, commit: str = "unknown") -> Metrics:
+def new_metrics(*, clock: Clock, commit: str = "unknown") -> Metrics:
     """Return the metrics of one operator."""
-    return Metrics(version=__version__, commit=commit)
+    return Metrics(version=__version__, commit=commit, clock=clock)
 
 
 class MeasuredExecutor:
@@ -70,7 +70,7 @@ def metrics_server(
         settings.metrics_cert_dir, logger=log, observe=lambda success: metrics.certificate_read(success=success)
     )
     return MetricsServer(
-        address=parse_bind_address(settings.metrics_bind_address, flag="--metrics-bind-address"),
+        address=split_address(settings.metrics_bind_address),
         text=metrics.text,
         logger=log,
         tls=certificate.context if settings.metrics_secure else None,
@@ -78,10 +78,18 @@ def metrics_server(
     )
 
 
-def user_metrics_server(metrics: Metrics, *, settings: ServingSettings, logger: Logger) -> UserMetricsServer:
-    """Return the endpoint of roles and playbooks."""
+def user_metrics_server(
+    metrics: Metrics, *, settings: ServingSettings, clock: Clock, logger: Logger
+) -> UserMetricsServer:
+    """Return the endpoint of roles and playbooks; its URL is told to *metrics*, where runs find it."""
+
+    def keep(url: str) -> None:
+        metrics.user.url = url
+
     return UserMetricsServer(
-        address=parse_bind_address(settings.user_metrics_bind_address, flag="--user-metrics-bind-address"),
+        address=split_address(settings.user_metrics_bind_address),
         handle=metrics.user.handle,
         logger=logger.named("apiserver"),
+        clock=clock,
+        tell_url=keep,
     )

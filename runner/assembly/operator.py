@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
 from typing import Protocol
 
 from runner.assembly.parts import Controller, Shared, build_controller
 from runner.assembly.services import Service, build_services
+from runner.errors import OperatorError
 from runner.observe.activity import Activity
-from runner.observe.vitals import Phase, Vitals
+from runner.observe.vitals import Phase, Vitals, Waiting
+from runner.watches.durations import format_duration
 from runner.watches.model import Watch
 from runner.watches.ownership import earlier_of_kind
 from runner.workqueue.exclusion import Exclusion
@@ -40,6 +43,10 @@ class Leadership(Protocol):
         """Return whether this process led, and may not write any more."""
         ...
 
+    def waiting(self) -> Waiting:
+        """Return what is known of the leadership while this process doesn't have it; for the probes, in any thread."""
+        ...
+
 
 class AlwaysLeading:
     """No election: this process leads from the start to the end."""
@@ -57,6 +64,10 @@ class AlwaysLeading:
     def fenced(self) -> bool:
         """Return that everything may be written, always."""
         return False
+
+    def waiting(self) -> Waiting:
+        """Return that there is nobody else."""
+        return Waiting()
 
 
 class Operator:
@@ -76,7 +87,7 @@ class Operator:
         self._shared = shared
         self._services = services
         self._leadership = leadership or AlwaysLeading()
-        self._vitals = vitals or Vitals(activity=Activity(clock=shared.clock))
+        self._vitals = vitals or Vitals(activity=Activity(clock=shared.clock), waiting=self._leadership.waiting)
         self._stopping = asyncio.Event()
 
     @property
@@ -93,12 +104,13 @@ class Operator:
 
         Raises:
             ConfigError: a server's address is taken.
+            OperatorError: plays were still running at the end of the grace period, and were ended.
             ExceptionGroup: with `LeaderElectionLost`, or what ended a part that should go on for ever.
         """
         async with _serving(self._services):
             try:
                 if await self._leads():
-                    self._vitals.phase = Phase.LEADING
+                    self._vitals.leads = True
                     await self._control()
             finally:
                 await self._leadership.release()
@@ -108,11 +120,7 @@ class Operator:
         acquired = asyncio.create_task(self._leadership.acquire(), name="leadership")
         stopped = asyncio.create_task(self._stopping.wait())
         try:
-            patience = self._shared.settings.health.standby_after
-            done, _ = await asyncio.wait({acquired, stopped}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-            if not done:
-                self._vitals.phase = Phase.STANDBY
-                await asyncio.wait({acquired, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({acquired, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if acquired.done():
                 await acquired  # raises what it raised
             return acquired.done() and not self._stopping.is_set()
@@ -130,12 +138,16 @@ class Operator:
             ]
             workers = [group.create_task(self._work(c), name=f"workers {c.watch.gvk}") for c in self._controllers]
             await self._stopping.wait()
-            await self._drain(workers)
+            late = await self._drain(workers)
             for task in [*workers, *sources]:
                 task.cancel()
             if workers:
                 await asyncio.wait(workers)  # the plays are gone before the leadership may be
             holder.cancel()
+        grace = self._shared.settings.graceful_shutdown_timeout
+        if late and grace > 0:  # with no grace period at all, nothing was waited for
+            within = format_duration(timedelta(seconds=grace))
+            raise OperatorError(f"failed waiting for all runnables to end within grace period of {within}")
 
     async def _work(self, controller: Controller) -> None:
         await run_workers(
@@ -146,17 +158,21 @@ class Operator:
             activity=self._vitals.activity,
         )
 
-    async def _drain(self, workers: list[asyncio.Task[None]]) -> None:
-        """Hand out no more keys, and give running plays the grace period."""
+    async def _drain(self, workers: list[asyncio.Task[None]]) -> bool:
+        """Hand out no more keys, and give running plays the grace period; tell whether some run longer than that."""
         grace = self._shared.settings.graceful_shutdown_timeout
         running = sum(controller.queue.processing for controller in self._controllers)
         self._shared.logger.info("Stopping: no new reconciles", running=running, graceSeconds=grace)
         for controller in self._controllers:
             controller.queue.close()
-        if workers:
-            _, late = await asyncio.wait(workers, timeout=grace)
-            if late:
-                self._shared.logger.error("The grace period is over: running plays are ended", watches=len(late))
+        if not workers:
+            return False
+        _, late = await asyncio.wait(workers, timeout=grace)
+        if late:
+            self._shared.logger.error("The grace period is over: running plays are ended", watches=len(late))
+            for controller in self._controllers:
+                controller.reconciler.end_runs()
+        return bool(late)
 
 
 @contextlib.asynccontextmanager
@@ -176,6 +192,7 @@ def build_operator(watches: Sequence[Watch], *, shared: Shared, leadership: Lead
         build_controller(watch, shared=shared, exclusion=exclusion, earlier=earlier_of_kind(watches, number=number))
         for number, watch in enumerate(watches)
     )
-    vitals = Vitals(activity=Activity(clock=shared.clock))
+    leadership = leadership or AlwaysLeading()
+    vitals = Vitals(activity=Activity(clock=shared.clock), waiting=leadership.waiting)
     services = build_services(controllers, shared=shared, vitals=vitals)
     return Operator(controllers=controllers, shared=shared, services=services, leadership=leadership, vitals=vitals)

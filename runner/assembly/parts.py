@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass, field
 
 from runner.assembly.observability import MeasuredExecutor, report_informers
-from runner.clock import Clock, SystemClock
+from runner.clock import Clock
 from runner.execution.cold import ColdExecutor
 from runner.execution.events_log import EventLog
 from runner.execution.executor import Executor
@@ -56,14 +56,21 @@ class Shared:
     metrics: Metrics = field(default_factory=Metrics)
 
 
-def cold_executor(*, settings: Settings, logger: Logger) -> Executor:
-    """Return the executor that starts ansible-runner anew for each run."""
+def cold_executor(
+    *, settings: Settings, logger: Logger, clock: Clock, plays_found: bool = False, metrics: Metrics | None = None
+) -> Executor:
+    """Return the executor that starts ansible-runner anew for each run.
+
+    With *plays_found* the start saw that it can; its runs send their own metrics to *metrics*.
+    """
     return ColdExecutor(
         settings=settings.execution,
         kubeconfigs=RunKubeconfig(settings=settings.kube, environ=settings.execution.environ),
         observers=[EventLog(logger=logger, mode=settings.ansible_log_events, environ=settings.execution.environ)],
-        clock=SystemClock(),
+        clock=clock,
         logger=logger,
+        plays_found=plays_found,
+        user_metrics=None if metrics is None else lambda: metrics.user.url,
     )
 
 
@@ -100,6 +107,7 @@ def build_controller(
             delay=Backoff(settings.status.backoff, _random).delay,
             settings=settings.status,
             logger=logger,
+            look_up=shared.discovery.again,
         ),
         pending=PendingStatus(),
         executor=MeasuredExecutor(shared.executor, metrics=metrics),
@@ -107,6 +115,7 @@ def build_controller(
         periods=Periods.for_watch(watch, flag=settings.reconcile_period),
         clock=shared.clock,
         ident=lambda: str(secrets.randbits(63)),
+        known=source.knows,
         message_limit=settings.status.message_limit,
         claims=exclusion.for_queue(queue, name=str(watch.gvk)),
         earlier=earlier,

@@ -160,7 +160,10 @@ def _workers(vitals: Vitals, *, grace: float) -> Finding | None:
 def _leadership(vitals: Vitals) -> Finding | None:
     if vitals.phase is Phase.STANDBY:
         return Finding(sentence="standby: another instance leads", fails=False)
-    return Finding(sentence="waiting for the leadership") if vitals.phase is Phase.STARTING else None
+    if vitals.phase is Phase.LEADING:
+        return None
+    trouble = vitals.waiting().trouble
+    return Finding(sentence=f"waiting for the leadership{': ' if trouble else ''}{trouble}")
 
 
 def _any_kind(sources: Sequence[PrimarySource], *, vitals: Vitals) -> Finding | None:

@@ -7,17 +7,19 @@ import contextlib
 import os
 import signal
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from runner.assembly.leadership import Election, build_leadership
 from runner.assembly.observability import new_metrics
-from runner.assembly.operator import Operator, build_operator
+from runner.assembly.operator import build_operator
 from runner.assembly.parts import Shared, cold_executor
 from runner.clock import SystemClock
 from runner.execution.environment import check_environments
 from runner.execution.leftovers import kill_all_runs, sweep_leftovers
 from runner.kube.client import KubeClient
+from runner.kube.credential_files import remove_folder
 from runner.kube.discovery import Discovery
 from runner.kube.fence import FencedClient
 from runner.logs import Logger
@@ -28,19 +30,35 @@ from runner.watches.startup import log_watches
 
 
 async def serve(*, settings: Settings, logger: Logger) -> int:
-    """Run the operator until SIGTERM or SIGINT; return the exit code.
+    """Run the operator until SIGTERM or SIGINT, which may come during the start, too; return the exit code.
 
     Raises:
         ConfigError: watches.yaml, a flag, the interpreter for plays or the Kubernetes configuration is wrong.
+        OperatorError: plays had to be ended at the end of the grace period.
     """
+    signals = _Signals(logger=logger)
+    start = asyncio.create_task(_run(settings=settings, logger=logger, signals=signals), name="operator")
+    signals.on_first(start.cancel)
+    try:
+        await start
+    except asyncio.CancelledError:
+        if not signals.received:
+            start.cancel()
+            await asyncio.wait({start})
+            raise
+    logger.named("cmd").info("Exiting.")
+    return 0
+
+
+async def _run(*, settings: Settings, logger: Logger, signals: _Signals) -> None:
     watches = load_watches(settings.watches_file, settings=settings, environ=settings.execution.environ, cwd=Path.cwd())
     log_watches(watches, settings=settings, logger=logger)
-    await check_environments(settings.execution, logger=logger)
+    plays_found = await check_environments(settings.execution, logger=logger)
     swept = sweep_leftovers(Path(tempfile.gettempdir()))
     if swept:
         logger.info("Removed what runs of an operator that was killed left behind", folders=swept)
     clock = SystemClock()
-    metrics = new_metrics(commit=settings.commit)
+    metrics = new_metrics(clock=clock, commit=settings.commit)
     async with contextlib.AsyncExitStack() as stack:
         election = Election(
             client=await stack.enter_async_context(KubeClient(settings=settings.kube, observe=metrics.api_request)),
@@ -58,34 +76,47 @@ async def serve(*, settings: Settings, logger: Logger) -> int:
             settings=settings,
             client=client,
             discovery=Discovery(client=client),
-            executor=cold_executor(settings=settings, logger=logger),
+            executor=cold_executor(
+                settings=settings, logger=logger, clock=clock, plays_found=plays_found, metrics=metrics
+            ),
             clock=clock,
             logger=logger,
             metrics=metrics,
         )
         operator = build_operator(watches.watches, shared=shared, leadership=leadership)
-        _stop_on_signals(operator, logger=logger)
         await client.connect()
+        signals.on_first(operator.stop)
         await operator.run()
-    logger.named("cmd").info("Exiting.")
-    return 0
 
 
 def _end_at_once() -> None:
-    """Exit 1 now, but leave no play without its operator and no kubeconfig behind."""
+    """Exit 1 now, but leave no play without its operator, no kubeconfig and no key behind."""
     kill_all_runs()
+    remove_folder()
     os._exit(1)
 
 
-def _stop_on_signals(operator: Operator, *, logger: Logger) -> None:
-    """First SIGTERM or SIGINT: drain. The second one ends the process at once, as with the peer."""
-    loop = asyncio.get_running_loop()
+class _Signals:
+    """First SIGTERM or SIGINT: end the start, or drain. The second one ends the process at once, as with the peer."""
 
-    def first(name: str) -> None:
-        logger.info("Received a signal; a second one ends the process at once", signal=name)
-        operator.stop()
+    def __init__(self, *, logger: Logger) -> None:
+        """Listen from now on, also to a signal that had to wait while the process started; needs the running loop."""
+        self._logger = logger
+        self._stop: Callable[[], object] = lambda: None
+        self.received = False
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, _end_at_once)
+            asyncio.get_running_loop().add_signal_handler(number, self._first, number.name)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, first, number.name)
+    def on_first(self, stop: Callable[[], object]) -> None:
+        """Call *stop* at the first signal, and nothing else any more; at once where that came already."""
+        self._stop = stop
+        if self.received:
+            stop()
+
+    def _first(self, name: str) -> None:
+        self._logger.info("Received a signal; a second one ends the process at once", signal=name)
+        self.received = True
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, _end_at_once)
+        self._stop()

@@ -9,7 +9,7 @@ from runner.assembly.janitor import JanitorService
 from runner.assembly.observability import metrics_server, user_metrics_server
 from runner.assembly.parts import Controller, Shared
 from runner.assembly.probes import HealthService
-from runner.observe.health import parse_bind_address
+from runner.observe.address import split_address
 from runner.observe.vitals import Vitals
 
 
@@ -31,11 +31,11 @@ def build_services(controllers: Sequence[Controller], *, shared: Shared, vitals:
     return (
         _health(controllers, shared=shared, vitals=vitals),
         metrics_server(metrics, settings=settings, client=shared.client, clock=shared.clock, logger=logger),
-        user_metrics_server(metrics, settings=settings, logger=logger),
+        user_metrics_server(metrics, settings=settings, clock=shared.clock, logger=logger),
         JanitorService(controllers=controllers, shared=shared),
     )
 
 
 def _health(controllers: Sequence[Controller], *, shared: Shared, vitals: Vitals) -> HealthService:
-    address = parse_bind_address(shared.settings.serving.health_probe_bind_address, flag="--health-probe-bind-address")
+    address = split_address(shared.settings.serving.health_probe_bind_address)
     return HealthService(address=address, controllers=controllers, shared=shared, vitals=vitals)

@@ -97,6 +97,15 @@ class PflagCommand(click.Command):
         return [param for param in self.params if isinstance(param, click.Option)]
 
 
+def _sentence(error: click.UsageError) -> str:
+    """Return what is wrong, of an unknown flag in pflag's words."""
+    if not isinstance(error, click.NoSuchOption):
+        return error.format_message()
+    name = error.option_name
+    known = f"; did you mean {' or '.join(sorted(error.possibilities))}?" if error.possibilities else ""
+    return f"unknown flag: {name}{known}" if name.startswith("--") else f"unknown shorthand flag: '{name.lstrip('-')}'"
+
+
 def _write_options(heading: str, options: Sequence[click.Option], *, formatter: click.HelpFormatter) -> None:
     rows = [_row(option) for option in options if not option.hidden]
     if rows:
@@ -157,7 +166,7 @@ class RootGroup(click.Group):
         try:
             result = super().main(*args, **extra)
         except click.UsageError as error:
-            click.echo(f"Error: {error.format_message()}", err=True)
+            click.echo(f"Error: {_sentence(error)}", err=True)
             if error.ctx is not None:
                 click.echo(error.ctx.get_usage(), err=True)
                 click.echo(f"Run '{error.ctx.command_path} --help' for the flags.", err=True)

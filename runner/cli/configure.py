@@ -16,6 +16,8 @@ from runner.cli.version import facts
 from runner.errors import ConfigError
 from runner.logs import Logger
 from runner.settings import (
+    MOST_VERBOSE,
+    MOST_WORKERS,
     ExecutionSettings,
     KubeSettings,
     LeaderElectionSettings,
@@ -27,6 +29,8 @@ from runner.settings import (
 
 _NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\Z")
 _RETRY_PERIOD = timedelta(seconds=2)
+_LONGEST_LEASE = timedelta(seconds=2**31 - 1)
+"""leaseDurationSeconds is an int32."""
 _JITTER = 1.2
 """client-go's: a leader must be able to retry once before its deadline."""
 
@@ -65,13 +69,12 @@ def configure(values: Mapping[str, Any], *, given: Collection[str], environ: Map
         namespaces=_namespaces(environ, notes=notes),
         reconcile_period=max(values["reconcile-period"], timedelta()),
         max_concurrent_reconciles=_workers(values["max-concurrent-reconciles"], notes=notes),
-        ansible_verbosity=max(values["ansible-verbosity"], 0),
+        ansible_verbosity=_verbosity(values["ansible-verbosity"], notes=notes),
         graceful_shutdown_timeout=_limit(values["graceful-shutdown-timeout"]),
         log_level=_log_level(values),
         log_format=_log_format(values),
         given_flags=frozenset(given),
         ansible_log_events=_log_events(values["ansible-log-events"], notes=notes),
-        cluster_id=values["cluster-id"],
         commit=facts()["commit"],
         kube=KubeSettings(kubeconfig=environ.get("KUBECONFIG", "")),
         execution=_execution(values, environ=environ, notes=notes),
@@ -104,7 +107,17 @@ def _workers(number: int, *, notes: list[Note]) -> int:
     if number < 1:
         keys = {"flag": "--max-concurrent-reconciles", "value": number, "using": 1}
         notes.append(Note(sentence="A watch needs at least one worker", keys=keys))
-    return max(number, 1)
+    if number > MOST_WORKERS:
+        keys = {"flag": "--max-concurrent-reconciles", "value": number, "using": MOST_WORKERS}
+        notes.append(Note(sentence="A watch has no more workers than this", keys=keys))
+    return min(max(number, 1), MOST_WORKERS)
+
+
+def _verbosity(number: int, *, notes: list[Note]) -> int:
+    if number > MOST_VERBOSE:
+        keys = {"flag": "--ansible-verbosity", "value": number, "using": MOST_VERBOSE}
+        notes.append(Note(sentence="More verbosity than Ansible knows", keys=keys))
+    return min(max(number, 0), MOST_VERBOSE)
 
 
 def _limit(timeout: timedelta) -> float:
@@ -122,7 +135,7 @@ def _log_format(values: Mapping[str, Any]) -> LogSettings:
     return LogSettings(
         encoder=values["zap-encoder"] or ("console" if developing else "json"),
         time_encoding=values["zap-time-encoding"] or "rfc3339",
-        stacktrace_level=values["zap-stacktrace-level"] or ("warn" if developing else "error"),
+        stacktrace_level=values["zap-stacktrace-level"] or ("warn" if developing else "bugs"),
     )
 
 
@@ -132,7 +145,7 @@ def _log_events(value: str, *, notes: list[Note]) -> str:
         return mode
     if mode:
         error = f"--ansible-log-events flag value '{value}' not recognized. Must be one of: Tasks, Everything, Nothing"
-        notes.append(Note(level="error", sentence="unrecognized log level", keys={"error": error}))
+        notes.append(Note(level="error", sentence="unrecognized log level", keys={"using": "tasks", "error": error}))
     return "tasks"
 
 
@@ -153,6 +166,7 @@ def _execution(values: Mapping[str, Any], *, environ: Mapping[str, str], notes: 
         ansible_args=values["ansible-args"],
         roles_path=values["ansible-roles-path"],
         collections_path=values["ansible-collections-path"],
+        cluster_id=values["cluster-id"],
         debug_logs=_debug_logs(environ, notes=notes),
         environ=environ,
     )
@@ -198,6 +212,11 @@ def _leader_election(
         raise ConfigError("LeaderElectionID must be configured; add --leader-election-id=NAME")
     if enabled and lease <= deadline:
         raise ConfigError("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline")
+    if enabled and lease > _LONGEST_LEASE:
+        raise ConfigError(
+            f"--leader-elect-lease-duration must not be longer than {_LONGEST_LEASE.total_seconds():.0f}s, "
+            "the most that a Lease can hold"
+        )
     if enabled and deadline <= _RETRY_PERIOD * _JITTER:
         raise ConfigError("--leader-elect-renew-deadline must be longer than 2.4s")
     return LeaderElectionSettings(

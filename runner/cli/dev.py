@@ -54,7 +54,7 @@ def up(folder: Path, nodes: int | None, *, ec2: bool) -> None:
     """Start the control plane and return when it is ready."""
     plane = development.up(folder, nodes=nodes, ec2=ec2, report=_report)
     click.echo(f"KUBECONFIG={plane.kubeconfig}")
-    _report(f'use it in this shell: eval "$({development.program()} dev env)"')
+    _report(f'use it in this shell: eval "$({development.command("env", folder)})"')
 
 
 @dev.command()

@@ -183,12 +183,12 @@ ZAP_FLAGS = (
     _zap("encoder", "Log format: json (the default) or console.", kind=one_of("FORMAT", "json", "console")),
     _zap(
         "log-level",
-        "Log level: debug, info (the default), error, or a number above 0 for more and more detail.",
+        "Log level: debug, info (the default), error, or a number above 0, which is debug, too.",
         kind=LOG_LEVEL,
     ),
     _zap(
         "stacktrace-level",
-        "Level from which records have a stack trace: info, error (the default) or panic (none).",
+        "Level from which records have a stack trace: info, error or panic (none); without it bugs only.",
         kind=one_of("LEVEL", "info", "error", "panic"),
     ),
     _zap(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import signal
 from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -13,7 +15,7 @@ from runner.cli.configure import Note, configure
 from runner.cli.flags import FLAGS
 from runner.cli.version import facts
 from runner.errors import ConfigError, OperatorError
-from runner.logs import SINKS, Logger
+from runner.logs import SINKS, Logger, records_of_libraries
 from runner.settings import Settings, environment
 from runner.watches.problems import WatchesError, WatchesFileError
 
@@ -42,7 +44,8 @@ def launch(serve: Serve, *, settings: Settings, notes: Sequence[Note], logger: L
     for note in notes:
         note.log(logger)
     try:
-        return asyncio.run(_serve(serve, settings=settings, logger=logger))
+        with records_of_libraries(logger):
+            return asyncio.run(_serve(serve, settings=settings, logger=logger))
     except OperatorError as error:
         logger.error(_sentence(error), error=error)
     except BaseExceptionGroup as group:
@@ -102,10 +105,21 @@ def _run(**parameters: Any) -> int:
         configured = configure(values, given=given, environ=environment())
     except ConfigError as error:
         raise click.UsageError(str(error), context) from error
-    from runner.assembly import serve  # noqa: PLC0415 - the other commands need none of it
-
     logger = logger_for(configured.settings)
-    return launch(serve, settings=configured.settings, notes=configured.notes, logger=logger)
+    with _signals_wait():
+        from runner.assembly import serve  # noqa: PLC0415 - the other commands need none of it
+
+        return launch(serve, settings=configured.settings, notes=configured.notes, logger=logger)
+
+
+@contextlib.contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Keep SIGTERM and SIGINT waiting until `serve` listens: they would kill, or do nothing to a pod's process 1."""
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
 
 
 run = PflagCommand(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from runner.observe.address import split_address
 from runner.watches.durations import parse_duration
 
 _TRUE = frozenset(["1", "t", "T", "TRUE", "true", "True"])
@@ -17,7 +18,9 @@ _FALSE = frozenset(["0", "f", "F", "FALSE", "false", "False"])
 _HIGHEST_PORT = 65535
 _HIGHEST_VERBOSITY = 127
 """zap keeps its levels in 8 bits."""
-_INTEGER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|[1-9][0-9]*|0)\Z")
+_INTEGER = re.compile(r"[-+]?(?:0[xX](?:_?[0-9a-fA-F])+|0[bB](?:_?[01])+|0[oO]?(?:_?[0-7])+|[1-9](?:_?[0-9])*|0)\Z")
+_BEYOND = 2**63
+"""The first number that Go's int cannot hold."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +43,16 @@ def parse_boolean(text: str) -> bool:
 
 
 def parse_integer(text: str) -> int:
-    """Return a whole number, written in decimal or as 0x, 0o (or 0) and 0b."""
+    """Return a whole number of 64 bits, in decimal or as 0x, 0o (or 0) and 0b, with `_` where Go allows it."""
     if not _INTEGER.match(text):
         raise ValueError("not a whole number")
-    digits = text.lstrip("+-")
-    return int(text, 8 if len(digits) > 1 and digits.isdigit() and digits.startswith("0") else 0)
+    plain = text.replace("_", "")
+    digits = plain.lstrip("+-")
+    octal = len(digits) > 1 and digits.isdigit() and digits.startswith("0")
+    beyond = digits[0] != "0" and len(digits) > len(str(_BEYOND))  # thousands, which Python would not convert
+    if beyond or not -_BEYOND <= (number := int(plain, 8 if octal else 0)) < _BEYOND:
+        raise ValueError("value out of range: it doesn't fit in 64 bits")
+    return number
 
 
 def parse_port(text: str) -> int:
@@ -57,18 +65,12 @@ def parse_port(text: str) -> int:
 
 def parse_address(text: str) -> str:
     """Return *text* if a server can listen there: `host:port`, `:port`, or `0` for nowhere."""
-    _, separator, port = text.rpartition(":")
-    if text in {"", "0"}:
-        return text
-    if not separator or not re.fullmatch(r"[0-9]+", port):
-        raise ValueError("no port in it; write host:port, :port, or 0 to switch it off")
-    if int(port) > _HIGHEST_PORT:
-        raise ValueError(f"the port is above {_HIGHEST_PORT}")
+    split_address(text)
     return text
 
 
 def parse_log_level(text: str) -> str:
-    """Return the level of our logger for zap's: a name, or a number above 0 for more and more debug output."""
+    """Return the level of our logger for zap's: a name, or a number above 0, as zap has them below debug."""
     names = {"debug": "debug", "info": "info", "error": "error", "panic": "error"}  # errors are never hidden
     if text.lower() in names:
         return names[text.lower()]

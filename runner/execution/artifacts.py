@@ -38,8 +38,9 @@ class Artifacts:
         self._doubtful = 0
 
     def create(self) -> None:
-        """Make the folder, private."""
+        """Make the folder, private, and the file that ansible-runner would make with any mode."""
         private_folder(self.path)
+        write_private(self.path / "stderr", "")
 
     def new_events(self, *, final: bool = False) -> list[Mapping[str, Any]]:
         """Return the events that came since the last call, in their order.
@@ -62,14 +63,15 @@ class Artifacts:
         return events
 
     def _fresh(self) -> list[tuple[int, Path]]:
+        """Return what is there beyond the highest counter seen; of what was seen only the names are looked at."""
         folder = self.path / "job_events"
-        found: list[tuple[int, Path]] = []
+        found: list[tuple[int, str]] = []
         with contextlib.suppress(FileNotFoundError):
-            for entry in os.scandir(folder):
-                counter = entry.name.partition("-")[0]
-                if entry.name.endswith(".json") and counter.isdigit() and not entry.name.endswith("-partial.json"):
-                    found.append((int(counter), Path(entry.path)))
-        return sorted(item for item in found if item[0] > self._seen)
+            for name in os.listdir(folder):  # noqa: PTH208 - five times a second: names, and no object for each
+                counter = name.partition("-")[0]
+                if counter.isdigit() and int(counter) > self._seen and name.endswith(".json"):
+                    found.append((int(counter), name))
+        return [(counter, folder / name) for counter, name in sorted(found) if not name.endswith("-partial.json")]
 
     def _read_event(self, path: Path) -> Mapping[str, Any] | None:
         """Return the event in *path*, scrubbed there too; None if there is none to be read."""

@@ -10,13 +10,14 @@ import asyncio
 import contextlib
 import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from runner.clock import Clock, SystemClock
+from runner.clock import Clock
 from runner.errors import ExecutionError
 from runner.execution.artifacts import Artifacts, useful_tail
-from runner.execution.command import ansible_python, command_line, environment_for
+from runner.execution.command import USER_METRICS, ansible_python, command_line, environment_for
 from runner.execution.events import EventSummary
 from runner.execution.events_log import print_whole_output, run_logger
 from runner.execution.executor import Outcome, RunRequest
@@ -28,6 +29,7 @@ from runner.execution.outcome import classify
 from runner.execution.processes import end_processes
 from runner.execution.readiness import missing_for_plays
 from runner.execution.scrub import Scrubber
+from runner.kube.texts import cut_message
 from runner.logs import Logger
 from runner.observe.activity import busy
 from runner.settings import ExecutionSettings
@@ -38,6 +40,8 @@ Observer = Callable[[RunRequest, Mapping[str, Any]], None]
 _T = TypeVar("_T")
 _POLL = 0.2
 _TAIL = 65536
+_LOG_LIMIT = 8192
+"""Bytes of a failed run's messages in the log: as much as a condition has by default."""
 _NO_PLAYBOOK_PROGRAM = "The command was not found or was not executable: ansible-playbook"
 """What pexpect, through which ansible-runner starts it, says."""
 
@@ -50,18 +54,25 @@ class ColdExecutor:
         *,
         settings: ExecutionSettings,
         kubeconfigs: KubeconfigSource,
-        clock: Clock | None = None,
+        clock: Clock,
         logger: Logger | None = None,
         observers: Sequence[Observer] = (),
+        plays_found: bool = False,
+        user_metrics: Callable[[], str] | None = None,
     ) -> None:
-        """Take *settings* and *kubeconfigs*; *observers* see every event in its order."""
+        """Take *settings* and *kubeconfigs*; *observers* see every event in its order.
+
+        With *plays_found* somebody has seen that plays can run, so `ready` need not look again. *user_metrics* tells
+        where a run can send metrics (empty: nowhere); without it the run isn't told.
+        """
         self._settings = settings
         self._kubeconfigs = kubeconfigs
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._log = (logger or Logger()).named("runner")
         self._observers = tuple(observers)
         self._scrubber = Scrubber(settings.environ)
-        self._found = False
+        self._found = plays_found
+        self._user_metrics = user_metrics
 
     async def ready(self) -> str | None:
         """Tell what keeps runs from starting, if anything; see `KnowsReadiness`. Once it was found it is not sought."""
@@ -80,16 +91,22 @@ class ColdExecutor:
         if outcome.success:
             log.info("Ansible-runner exited successfully")
         else:
-            how = "killed by a signal" if outcome.rc is None else f"exit status {outcome.rc}"
-            log.error("Ansible-runner failed", rc=outcome.rc, failures=list(outcome.failures), error=how)
+            failures = _for_log(outcome.failures)
+            log.error("Ansible-runner failed", rc=outcome.rc, failures=failures, error=_how(outcome.rc, failures))
         return outcome
 
     async def _run_in(self, scratch: Path, *, request: RunRequest, log: Logger) -> Outcome:
         folder = directory_of(request, root=self._settings.runner_dir)
-        with held(folder), self._kubeconfigs.for_run(request, folder=scratch) as kubeconfig:
-            directory = prepare(request, settings=self._settings, kubeconfig=kubeconfig, scratch=scratch)
-            for note in directory.notes:
-                log.info("A value of the object is not used as it is", note=note)
+        async with held(folder, clock=self._clock):
+            return await self._run_held(request, scratch=scratch, log=log)
+
+    async def _run_held(self, request: RunRequest, *, scratch: Path, log: Logger) -> Outcome:
+        with self._kubeconfigs.for_run(request, folder=scratch) as kubeconfig:
+            directory = await in_thread(
+                partial(prepare, request, settings=self._settings, kubeconfig=kubeconfig, scratch=scratch)
+            )
+            if directory.notes and not request.notes_told:
+                log.info("Values of the object are not used as they are", notes=list(directory.notes))
             artifacts = Artifacts(root=directory.artifacts, ident=request.ident, scrubber=self._scrubber)
             return await self._play(request, directory=directory.path, artifacts=artifacts, scratch=scratch)
 
@@ -107,12 +124,12 @@ class ColdExecutor:
             tail = artifacts.output_tail() or useful_tail(self._scrubber.text(complaint))
             self._refuse_missing(complaint=complaint, output=tail)
         finally:
-            artifacts.finish(keep=request.max_artifacts)
+            await in_thread(partial(artifacts.finish, keep=request.max_artifacts))
             if artifacts.unreadable:
                 files = [str(path) for path in artifacts.unreadable]
                 run_logger(self._log, request).error("Events of the run cannot be read and were skipped", files=files)
         if self._settings.debug_logs:
-            print_whole_output(request, output=artifacts.output())
+            print_whole_output(request, output=await in_thread(artifacts.output))
         finished = self._clock.now()
         return classify(summary, rc=rc, output_tail=tail, started=started, finished=finished, artifacts=artifacts.path)
 
@@ -120,13 +137,16 @@ class ColdExecutor:
         self, request: RunRequest, *, directory: Path, scratch: Path, complaints: BinaryIO
     ) -> asyncio.subprocess.Process:
         command = command_line(request, directory=directory, settings=self._settings)
+        environ = environment_for(request, settings=self._settings, scratch=scratch)
+        if self._user_metrics is not None:
+            environ[USER_METRICS] = self._user_metrics()
         try:
             return await asyncio.create_subprocess_exec(
                 *command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,  # the artifacts hold it
                 stderr=complaints,
-                env=environment_for(request, settings=self._settings, scratch=scratch),
+                env=environ,
                 start_new_session=True,
             )
         except OSError as error:
@@ -197,7 +217,7 @@ class ColdExecutor:
     async def _clear(self, path: Path, *, ident: str, spare_detached: bool) -> None:
         try:
             left = await end_processes(ident, grace=self._settings.kill_grace, spare_detached=spare_detached)
-            shutil.rmtree(path / FACT_CACHE if left else path, ignore_errors=True)
+            await in_thread(partial(shutil.rmtree, path / FACT_CACHE if left else path, ignore_errors=True))
         finally:
             run_is_over(ident)
 
@@ -214,6 +234,25 @@ async def to_the_end(work: Coroutine[Any, Any, _T]) -> _T:
     if cancelled is not None:
         raise cancelled
     return task.result()
+
+
+async def in_thread(work: Callable[[], _T]) -> _T:
+    """Do file work beside the event loop; a cancelled run waits for its end, as what comes next removes the files."""
+    return await to_the_end(asyncio.to_thread(work))
+
+
+def _for_log(failures: Sequence[str]) -> list[str]:
+    """Return the messages as they are, or one text that is cut as a condition's would be."""
+    whole = "\n".join(failures)
+    cut = cut_message(whole, limit=_LOG_LIMIT)
+    return list(failures) if cut == whole else [cut]
+
+
+def _how(rc: int | None, failures: Sequence[str]) -> str:
+    """Return how a failed run ended: by its exit code, or by what failed although Ansible saw no fault."""
+    if rc is None:
+        return "killed by a signal"
+    return f"exit status {rc}" if rc else "; ".join(failures)
 
 
 def _end_of(file: BinaryIO) -> str:

@@ -8,13 +8,17 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from string import Template
 
 from runner.errors import ExecutionError
 from runner.execution.executor import RunRequest
-from runner.execution.processes import MARK, OWNER_MARK, own_identity
+from runner.execution.processes import MARK, OWNER_MARK
+from runner.owner import own_identity
 from runner.settings import ExecutionSettings
 from runner.watches.model import Content
 
+USER_METRICS = "OPERATOR_USER_METRICS_ADDRESS"
+"""Tells `operator_sdk.util.osdk_metric` where this operator takes metrics; empty: nowhere."""
 OWN_COLLECTIONS = Path(__file__).resolve().parent.parent / "collections"
 _COLLECTIONS_DEFAULT = ("~/.ansible/collections", "/usr/share/ansible/collections")
 
@@ -70,36 +74,61 @@ def environment_for(request: RunRequest, *, settings: ExecutionSettings, scratch
         environ["ANSIBLE_ROLES_PATH"] = settings.roles_path
     environ["ANSIBLE_COLLECTIONS_PATH"] = collections_path(settings)
     environ["TMPDIR"] = str(scratch / "tmp")
-    environ.setdefault("ANSIBLE_LOCAL_TEMP", str(scratch / "local"))
+    if not _Config(environ).entry("local_tmp"):  # the variable would beat it
+        environ.setdefault("ANSIBLE_LOCAL_TEMP", str(scratch / "local"))
     environ[MARK] = request.ident
     environ[OWNER_MARK] = own_identity()
     return environ
 
 
 def collections_path(settings: ExecutionSettings) -> str:
-    """Return where collections are looked for: as configured, and last the ones that we bring."""
+    """Return where collections are looked for: as configured, and last the ones that we bring.
+
+    ansible-core 2.18 reads two spellings of the variable and of the entry in ansible.cfg, the one with `PATH` first;
+    2.19 knows that one only. What we set hides all of them, so both are read here, for every version.
+    """
     environ = settings.environ
-    configured = settings.collections_path or environ.get("ANSIBLE_COLLECTIONS_PATH", "")
-    paths = [configured] if configured else _configured_in_file(environ) or list(_COLLECTIONS_DEFAULT)
-    return os.pathsep.join([*paths, str(OWN_COLLECTIONS)])
+    given = environ.get("ANSIBLE_COLLECTIONS_PATH") or environ.get("ANSIBLE_COLLECTIONS_PATHS")
+    configured = settings.collections_path or given
+    paths = [configured] if configured else _Config(environ).paths("collections_path", "collections_paths")
+    return os.pathsep.join([*(paths or _COLLECTIONS_DEFAULT), str(OWN_COLLECTIONS)])
 
 
-def _configured_in_file(environ: Mapping[str, str]) -> list[str]:
-    """Return `collections_path` of the ansible.cfg that a run will read: the variable would hide that entry."""
-    given = environ.get("ANSIBLE_CONFIG", "")
-    first = [Path(given), Path(given) / "ansible.cfg"] if given else []
-    home = [Path(environ["HOME"]) / ".ansible.cfg"] if environ.get("HOME") else []
-    for path in [*first, *home, Path("/etc/ansible/ansible.cfg")]:
-        if path.is_file():
-            return _collections_in(path)
-    return []
+class _Config:
+    """The ansible.cfg that a run will read, for entries that a variable of ours would hide."""
 
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._path = next((path for path in self._candidates() if path.is_file()), None)
 
-def _collections_in(path: Path) -> list[str]:
-    parser = configparser.ConfigParser(interpolation=None, strict=False, inline_comment_prefixes=(";",))
-    try:
-        parser.read(path)
-    except (configparser.Error, UnicodeDecodeError):
-        return []  # Ansible itself will say what is wrong with it
-    entry = parser.get("defaults", "collections_path", fallback="")
-    return [str(path.parent / Path(part).expanduser()) for part in entry.split(os.pathsep) if part]
+    def entry(self, *keys: str) -> str:
+        """Return the first of *keys* in `[defaults]` that is set."""
+        if self._path is None:
+            return ""
+        parser = configparser.ConfigParser(interpolation=None, strict=False, inline_comment_prefixes=(";",))
+        try:
+            parser.read(self._path)
+        except (configparser.Error, UnicodeDecodeError):
+            return ""  # Ansible itself will say what is wrong with it
+        return next((value for key in keys if (value := parser.get("defaults", key, fallback=""))), "")
+
+    def paths(self, *keys: str) -> list[str]:
+        """Return the paths of such an entry; what is relative there is relative to the file."""
+        parts = [self._expanded(part) for part in self.entry(*keys).split(os.pathsep) if part]
+        # what Ansible itself has yet to expand, `~user` and `{{CWD}}`, is left to it
+        return [part if part.startswith(("/", "~", "$", "{{")) else self._beside(part) for part in parts]
+
+    def _beside(self, part: str) -> str:
+        return str(self._path.parent / part) if self._path is not None else part
+
+    def _candidates(self) -> list[Path]:
+        given = self._expanded(self._environ.get("ANSIBLE_CONFIG", ""))
+        first = [Path(given), Path(given) / "ansible.cfg"] if given else []
+        home = [Path(self._environ["HOME"]) / ".ansible.cfg"] if self._environ.get("HOME") else []
+        return [*first, *home, Path("/etc/ansible/ansible.cfg")]
+
+    def _expanded(self, path: str) -> str:
+        """Return *path* with variables and the home folder of the run, as Ansible expands them."""
+        path = Template(path).safe_substitute(self._environ)
+        home = self._environ.get("HOME", "")
+        return f"{home}{path[1:]}" if home and (path == "~" or path.startswith("~/")) else path

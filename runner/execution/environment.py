@@ -44,8 +44,11 @@ class Facts:
     """Sentences: who needs what and doesn't get it."""
 
 
-async def check_environments(settings: ExecutionSettings, *, logger: Logger) -> None:
+async def check_environments(settings: ExecutionSettings, *, logger: Logger) -> bool:
     """Look at both environments and log what they are and what may go wrong there.
+
+    Returns:
+        whether it is known that plays can run; nobody knows where the look took too long.
 
     Raises:
         ConfigError: no play can run; the message names the interpreter and the flag.
@@ -59,7 +62,7 @@ async def check_environments(settings: ExecutionSettings, *, logger: Logger) -> 
         plays, own = await _both(interpreter, settings=settings)
     except TimeoutError:
         log.warning("The environments could not be looked at in time", seconds=_PATIENCE, ansiblePython=interpreter)
-        return
+        return False
     log.info(
         "Versions",
         **{"ansible-core": plays.packages.get("ansible-core"), "ansible-runner": plays.packages.get("ansible-runner")},
@@ -71,6 +74,7 @@ async def check_environments(settings: ExecutionSettings, *, logger: Logger) -> 
     refuse(plays)
     for note in notes_on(plays, own=own):
         log.warning("A note on the environments", note=note)
+    return True
 
 
 async def _both(interpreter: str, *, settings: ExecutionSettings) -> tuple[Facts, Facts]:

@@ -6,19 +6,15 @@ Events are ansible-runner's: `event` names the kind, `event_data` says the rest.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from runner.execution.executor import PlayStats
+from runner.watches.durations import parse_duration
 
 _REQUEUE_ACTIONS = frozenset({"operator_sdk.util.requeue_after", "requeue_after"})
-_PERIOD = re.compile(r"([0-9]+)(h|ms|m|s)")
-_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_LONGEST_PERIOD = 2.0**63 / 1e9
-"""Seconds; the peer counts nanoseconds in 64 bits."""
 _ITEMS_FAILED = "One or more items failed"
 
 Event = Mapping[str, Any]
@@ -96,18 +92,16 @@ def _requested_period(result: Mapping[str, Any]) -> timedelta:
 
 
 def parse_period(text: str) -> timedelta:
-    """Return the duration that *text* says in hours, minutes and seconds, such as `1h30m` or `5s`.
+    """Return the duration that *text* says in Go's grammar, such as `1h30m` or `5s`.
 
     Raises:
-        ValueError: it is no such duration, or longer than the peer can count.
+        ValueError: it is no such duration; the text is a sentence for the condition.
     """
-    parts = _PERIOD.findall(text)
-    if text != "0" and (not parts or "".join(number + unit for number, unit in parts) != text):
-        raise ValueError(f'requeue_after cannot use the period "{text}"; write it as in 1h30m or 5s')
-    seconds = sum(int(number[:30]) * _SECONDS[unit] for number, unit in parts)
-    if seconds >= _LONGEST_PERIOD:
-        raise ValueError(f'requeue_after cannot use the period "{text}"; it is longer than 292 years')
-    return timedelta(seconds=seconds)
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        sentence = f'requeue_after cannot use the period "{text}"; write it as in 1h30m or 5s'
+        raise ValueError(sentence) from error
 
 
 def stats_of(event: Event) -> PlayStats:

@@ -1,7 +1,8 @@
 """Events of a run in the operator's log: one structured line per task, and Ansible's own text as blocks on stdout.
 
 An observer of an executor; sentences, keys and blocks are the peer's. The arguments of a task are never logged, in no
-mode: they hold what `no_log` hides. Nor are results, which repeat them, but for the text that a `debug` task printed.
+mode: they hold what `no_log` hides. Nor are results and file diffs, which repeat them, but for what a `debug` task
+printed.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from runner.execution.executor import RunRequest
+from runner.execution.overrides import VERBOSITY_ANNOTATION, whole_number
 from runner.kube.objects import annotations_of, name_of, namespace_of
 from runner.logs import Logger
 
-VERBOSITY_ANNOTATION = "ansible.sdk.operatorframework.io/verbosity"
 _DEBUG = frozenset({"debug", "ansible.builtin.debug", "ansible.legacy.debug"})
 _QUIET = _DEBUG | {"set_fact", "ansible.builtin.set_fact", "ansible.legacy.set_fact"}
-_NEVER_LOGGED = frozenset({"task_args", "res", "artifact_data"})
+_NEVER_LOGGED = frozenset({"task_args", "res", "artifact_data", "diff"})
 _NOT_DEBUGS_TEXT = frozenset({"changed", "failed", "failed_when_result", "skipped", "invocation"})
 _HEAD = f"\n{'-' * 27} Ansible Task StdOut {'-' * 31}"
 _FOOT = f"\n{'-' * 79}"
@@ -94,9 +95,7 @@ class EventLog:
         elif kind == "runner_item_on_ok":
             self._block(event)
         elif kind == "runner_on_failed":
-            where = {"EventData.FailedTaskPath": data["task_path"]} if "task_path" in data else {}
-            sentence = "[playbook task failed]"
-            log.error(sentence, **{"EventData.Task": data["task"], **where}, error=sentence)
+            _log_failure(data, log=log)
             self._block(event)
 
     def _block(self, event: Mapping[str, Any]) -> None:
@@ -129,6 +128,16 @@ def _titled(title: str, *, text: str, request: RunRequest) -> str:
     return f"\n----- {whole:>70} -----\n\n{text}\n\n----------"
 
 
+def _log_failure(data: Mapping[str, Any], *, log: Logger) -> None:
+    """Log a failed task: as an error, but one that the play ignores; whether a block rescues it is not known yet."""
+    where = {"EventData.FailedTaskPath": data["task_path"]} if "task_path" in data else {}
+    sentence = "[playbook task failed]"
+    if data.get("ignore_errors"):
+        log.info(sentence, **{"EventData.Task": data["task"], **where}, ignored=True)
+    else:
+        log.error(sentence, **{"EventData.Task": data["task"], **where}, error=sentence)
+
+
 def _debugs_text(result: object) -> str:
     """Return what a `debug` task printed, as `msg=...` or `VARIABLE=...`; nothing where `no_log` hides it."""
     if not isinstance(result, Mapping) or "censored" in result or "results" in result:
@@ -138,7 +147,4 @@ def _debugs_text(result: object) -> str:
 
 
 def _is_positive(text: str) -> bool:
-    try:
-        return int(text) > 0
-    except ValueError:
-        return False
+    return (whole_number(text) or 0) > 0

@@ -30,6 +30,8 @@ class RunRequest:
     """Number of `v`s; 0 for none."""
     max_artifacts: int
     """Runs whose artifacts are kept; 0 keeps all."""
+    notes_told: bool = False
+    """An earlier run for the same generation has logged what of the object is not used as it is."""
 
 
 @dataclass(frozen=True, kw_only=True)

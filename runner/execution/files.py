@@ -5,38 +5,51 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from pathlib import Path
 
+from runner.clock import Clock
 from runner.errors import ExecutionError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRIES = 10
+_PAUSE = 0.05
+"""Seconds between two looks whether a sweep is over."""
 
 
 def private_folder(path: Path) -> Path:
     """Make *path* (parents too, all 0700) or narrow an own folder to 0700, and return it.
 
     Raises:
-        ExecutionError: it is a link or another user's: somebody may have put it there to read or replace our files.
+        ExecutionError: it, or a folder between it and the one for temporary files, is a link or another user's:
+            somebody may have put it there to read or replace our files. Root may own those between (a volume).
     """
     try:
         _make(path)
-        found = path.lstat()
-        if path.is_symlink() or found.st_uid != os.geteuid():
-            raise ExecutionError(f"{path} is a link or belongs to user {found.st_uid}; remove it, then it is made anew")
-        if found.st_mode & 0o777 != 0o700:
+        _refuse_foreign(path, owners={os.geteuid()})
+        if path.lstat().st_mode & 0o777 != 0o700:
             path.chmod(0o700)
     except OSError as error:
         raise ExecutionError(f"cannot make the folder {path}: {error}; make its parent writable") from error
     return path
 
 
-@contextlib.contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Make the private folder *path*, and keep every sweep away from it; its time tells when it was used last."""
-    handle = _hold(path)
+def _refuse_foreign(folder: Path, *, owners: Collection[int]) -> None:
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in owners:
+        raise ExecutionError(f"{folder} is a link or belongs to user {found.st_uid}; remove it, then it is made anew")
+
+
+@contextlib.asynccontextmanager
+async def held(path: Path, *, clock: Clock) -> AsyncIterator[None]:
+    """Make the private folder *path*, and keep every sweep away from it; its time tells when it was used last.
+
+    A sweep that is removing it is waited for by looking now and then: no thread, and not the event loop, stands still.
+    """
+    while (handle := _hold(path)) is None:
+        await clock.sleep(_PAUSE)
     try:
         yield
     finally:
@@ -60,22 +73,42 @@ def unheld(path: Path) -> Iterator[bool]:
         os.close(handle)
 
 
-def _hold(path: Path) -> int:
-    """Return an open handle that holds *path*, which a sweep may remove until then."""
-    while True:
-        private_folder(path)
-        try:
-            handle = os.open(path, _FOLDER)
-            with contextlib.suppress(OSError):  # where a file system knows no locks, only the time protects
-                fcntl.flock(handle, fcntl.LOCK_SH)
-            if _is_still(path, handle=handle):
-                os.utime(handle)
-                return handle
-            os.close(handle)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise ExecutionError(f"cannot use the folder {path}: {error}; check its disk and rights") from error
+def is_own_folder(path: Path) -> bool:
+    """Tell whether *path* is a folder of this user, and no link: what a sweep may look into.
+
+    Raises:
+        OSError: nobody can tell.
+    """
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        return path.is_dir() and not path.is_symlink() and path.lstat().st_uid == os.geteuid()
+    return False
+
+
+def _hold(path: Path) -> int | None:
+    """Return an open handle that holds *path*, which a sweep may remove until then; None where one is about it."""
+    private_folder(path)
+    try:
+        handle = os.open(path, _FOLDER)
+        if _locked(handle) and _is_still(path, handle=handle):
+            os.utime(handle)
+            return handle
+        os.close(handle)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ExecutionError(f"cannot use the folder {path}: {error}; check its disk and rights") from error
+    return None
+
+
+def _locked(handle: int) -> bool:
+    """Take the lock of runs, and tell whether no sweep has its own."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # where a file system knows no locks, only the time protects
+    return True
 
 
 def _is_still(path: Path, *, handle: int) -> bool:
@@ -94,9 +127,12 @@ def _make(path: Path) -> None:
 
 
 def _make_once(path: Path) -> None:
+    temporary = Path(tempfile.gettempdir())
     for folder in [*reversed(path.parents), path]:
         if not folder.exists():
             folder.mkdir(mode=0o700, exist_ok=True)
+        if temporary in folder.absolute().parents:  # where everybody may make some
+            _refuse_foreign(folder, owners={os.geteuid(), 0})
 
 
 def write_private(path: Path, content: str | bytes) -> None:

@@ -44,7 +44,7 @@ def prepare(request: RunRequest, *, settings: ExecutionSettings, kubeconfig: Pat
     Raises:
         ExecutionError: the directory cannot be written, an inventory is missing, or the object cannot be variables.
     """
-    parameters = parameters_for(request)
+    parameters = parameters_for(request, cluster_id=settings.cluster_id)
     path = private_folder(directory_of(request, root=settings.runner_dir))
     try:
         for name in ("env", "project", "artifacts"):

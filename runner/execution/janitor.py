@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from runner.clock import Clock
-from runner.execution.files import unheld
+from runner.execution.files import is_own_folder, unheld
 from runner.kube.objects import GVK
 
 INTERVAL = 600.0
@@ -35,7 +34,7 @@ class KnownObjects:
     namespaces: tuple[str, ...] = ()
     """Those that are watched; empty: all."""
     lives: Callable[[str, str], bool]
-    """Tells whether the object of a namespace (empty for cluster scope) and name is there."""
+    """Tells whether the object of a namespace (empty for cluster scope) and name is there; asked on the event loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +72,7 @@ class Janitor:
                 failed.append(str(error))
                 continue
             for found in candidates:
+                await asyncio.sleep(0)  # thousands of living objects must not keep the event loop to themselves
                 if known.lives(found.namespace, found.path.name):
                     continue
                 try:
@@ -86,7 +86,7 @@ class Janitor:
         kind = self._root
         for part in (known.gvk.group, known.gvk.version, known.gvk.kind):
             kind = kind / part if part else kind
-            if not _is_own_folder(kind):
+            if not is_own_folder(kind):
                 return []
         if not known.namespaced:
             return [_Candidate(namespace="", path=path) for path in _own_folders(kind) if self._unused(path)]
@@ -121,10 +121,4 @@ class Janitor:
 
 def _own_folders(path: Path) -> Iterator[Path]:
     with contextlib.suppress(FileNotFoundError):
-        yield from [child for child in sorted(path.iterdir()) if _is_own_folder(child)]
-
-
-def _is_own_folder(path: Path) -> bool:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        return path.is_dir() and not path.is_symlink() and path.lstat().st_uid == os.geteuid()
-    return False
+        yield from [child for child in sorted(path.iterdir()) if is_own_folder(child)]

@@ -17,9 +17,9 @@ import yaml
 from runner.errors import ExecutionError
 from runner.execution.executor import RunRequest
 from runner.execution.files import write_private
+from runner.kube.service_account import SERVICE_ACCOUNT
 from runner.settings import KubeSettings
 
-SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _PATH_KEYS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _REMEDY = "set KUBECONFIG to a kubeconfig file, or run inside a cluster with a service account"
 

@@ -7,17 +7,17 @@ A scratch folder holds a kubeconfig and gathered facts. `kill_all_runs` is for a
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import shutil
 import tempfile
 from pathlib import Path
 
-from runner.execution.files import write_private
-from runner.execution.processes import identity, in_use, kill_now, own_identity
+from runner import owner
+from runner.execution.files import is_own_folder
+from runner.execution.processes import in_use, kill_now
+from runner.kube import credential_files
 
 PREFIX = "ansible-operator-run-"
-_OWNER = "owner"
+_SWEPT = (PREFIX, credential_files.PREFIX)
 _KILL_LIMIT = 2.0
 """Seconds until killed processes are given up; they are gone at once, but for one that hangs in the kernel."""
 
@@ -34,7 +34,7 @@ def new_scratch(ident: str) -> Path:
     path = Path(tempfile.mkdtemp(prefix=PREFIX)).absolute()
     try:
         (path / "tmp").mkdir(mode=0o700)
-        write_private(path / _OWNER, json.dumps({"pid": os.getpid(), "identity": own_identity()}))
+        owner.mark(path)
     except OSError:
         shutil.rmtree(path, ignore_errors=True)
         raise
@@ -61,31 +61,15 @@ def kill_all_runs() -> int:
 
 
 def sweep_leftovers(folder: Path) -> int:
-    """Remove the scratch folders in *folder* of operators that are dead, unless a living process uses them.
+    """Remove what operators that are dead left in *folder*: scratch folders that no living process uses, and keys.
 
     Returns:
         how many were removed.
     """
     removed = 0
     with contextlib.suppress(OSError):
-        for path in sorted(folder.absolute().glob(f"{PREFIX}*")):
-            if _is_own_folder(path) and _is_orphaned(path) and not in_use(path):
+        for path in sorted(path for prefix in _SWEPT for path in folder.absolute().glob(f"{prefix}*")):
+            if is_own_folder(path) and owner.is_orphaned(path) and not in_use(path):
                 shutil.rmtree(path, ignore_errors=True)
                 removed += not path.exists()
     return removed
-
-
-def _is_own_folder(path: Path) -> bool:
-    try:
-        return path.is_dir() and not path.is_symlink() and path.lstat().st_uid == os.geteuid()
-    except OSError:
-        return False
-
-
-def _is_orphaned(path: Path) -> bool:
-    """Tell whether the folder names its owner, and that one is dead; a later process may have its id."""
-    try:
-        owner = json.loads((path / _OWNER).read_text())
-        return identity(int(owner["pid"])) != str(owner["identity"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False

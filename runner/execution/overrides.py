@@ -7,14 +7,21 @@ from __future__ import annotations
 
 from runner.kube.objects import Object, annotations_of
 from runner.logs import Logger
+from runner.settings import MOST_VERBOSE
 
 VERBOSITY_ANNOTATION = "ansible.sdk.operatorframework.io/verbosity"
 MAX_ARTIFACTS_ANNOTATION = "ansible.sdk.operatorframework.io/max-runner-artifacts"
+_BEYOND = 2**63
+"""The first number that Go's int cannot hold."""
+_VALUE_SHOWN = 64
 
 
 def verbosity_of(obj: Object, *, default: int, log: Logger) -> int:
-    """Return how many `v`s *obj*'s runs get; the annotation is not limited to 7, and below 1 means none."""
-    return max(0, _number(obj, VERBOSITY_ANNOTATION, default=default, log=log))
+    """Return how many `v`s *obj*'s runs get: 7 at most, as more tell Ansible nothing, and below 1 means none."""
+    asked = _number(obj, VERBOSITY_ANNOTATION, default=default, log=log)
+    if asked > MOST_VERBOSE:
+        log.debug("More verbosity than Ansible knows", asked=asked, using=MOST_VERBOSE)
+    return min(max(0, asked), MOST_VERBOSE)
 
 
 def max_artifacts_of(obj: Object, *, default: int, log: Logger) -> int:
@@ -26,8 +33,24 @@ def _number(obj: Object, annotation: str, *, default: int, log: Logger) -> int:
     value = annotations_of(obj).get(annotation)
     if value is None:
         return default
-    sign, digits = (value[:1], value[1:]) if value[:1] in {"+", "-"} else ("", value)
-    if not (digits.isascii() and digits.isdigit()):
-        log.info("The annotation is no whole number, the watch's value is used", annotation=annotation, value=value)
+    number = whole_number(value)
+    if number is None:
+        shown = value if len(value) <= _VALUE_SHOWN else f"{value[:_VALUE_SHOWN]}..."
+        log.info("The annotation is no whole number, the watch's value is used", annotation=annotation, value=shown)
         return default
-    return int(sign + digits)
+    return number
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that *text* says, None where it is none: as the peer reads it, without blanks and `_`.
+
+    What doesn't fit in 64 bits is no number either.
+    """
+    sign, digits = (text[:1], text[1:]) if text[:1] in {"+", "-"} else ("", text)
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    digits = digits.lstrip("0") or "0"
+    if len(digits) > len(str(_BEYOND)):  # thousands of them, which Python would not convert
+        return None
+    number = int(sign + digits)
+    return number if -_BEYOND <= number < _BEYOND else None

@@ -14,6 +14,8 @@ import time
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from runner.owner import lives, own_identity, stat_fields
+
 MARK = "ANSIBLE_OPERATOR_RUN"
 """The environment variable that every process of a run inherits; its value is the run's ident."""
 
@@ -26,8 +28,6 @@ _QUICK_POLL = 0.01
 _GIVE_UP = 5.0
 """Seconds after the first SIGKILL: what still lives then is another user's (`become`)."""
 _ASYNC_WRAPPER = b"async_wrapper"
-_START_TIME = 19
-"""Where `stat` has it, counted from the state on."""
 
 
 def processes_of(ident: str) -> set[int]:
@@ -36,17 +36,6 @@ def processes_of(ident: str) -> set[int]:
     wanted = f"{MARK}={ident}".encode()
     marked = {pid for pid in parents if wanted in _read(pid, "environ").split(b"\0")}
     return _with_descendants(marked, parents=parents)
-
-
-def identity(pid: int) -> str:
-    """Return what tells process *pid* from an earlier or later one of the same id; empty if it doesn't live."""
-    fields = _stat(pid)
-    return f"{pid}-{int(fields[_START_TIME])}" if _lives(fields) and len(fields) > _START_TIME else ""
-
-
-def own_identity() -> str:
-    """Return the `identity` of this process; on a system without /proc it is the bare id."""
-    return identity(os.getpid()) or str(os.getpid())
 
 
 def kill_now(idents: Collection[str], *, limit: float) -> int:
@@ -152,19 +141,10 @@ def _parents() -> dict[int, int]:
     parents: dict[int, int] = {}
     for entry in _PROC.iterdir() if _PROC.is_dir() else ():
         if entry.name.isdigit():
-            fields = _stat(int(entry.name))
-            if _lives(fields):
+            fields = stat_fields(int(entry.name))
+            if lives(fields):
                 parents[int(entry.name)] = int(fields[1])
     return parents
-
-
-def _stat(pid: int) -> list[bytes]:
-    """Return what `stat` says after the command's name, which may hold blanks and brackets: state, parent's id, ..."""
-    return _read(pid, "stat").rpartition(b")")[2].split()
-
-
-def _lives(fields: list[bytes]) -> bool:
-    return len(fields) > 1 and fields[0] not in {b"Z", b"X"}
 
 
 def _read(pid: int, name: str) -> bytes:

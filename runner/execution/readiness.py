@@ -1,7 +1,7 @@
 """Whether a cold run could start: the interpreter for plays is there and has ansible-core and ansible-runner.
 
-Start-up refuses an environment without them; this is for the readiness probe, which also sees one that could not be
-looked at in time then.
+Start-up refuses an environment without them; this is for the readiness probe where start-up could not look in time,
+or where there was none.
 """
 
 from __future__ import annotations

@@ -13,13 +13,20 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from runner.execution.files import write_private
 
 MASK = "********"
-_SECRET_NAME = re.compile(r"SECRET|TOKEN|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY", re.IGNORECASE)
-_PLACE_NAME = re.compile(r"(?:_|^)(?:FILE|FILENAME|PATH|DIR|DIRECTORY|FOLDER)S?$", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"SECRET|TOKEN|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY", re.IGNORECASE)
+_LIKELY_NAME = re.compile(
+    r"(?:^|_)[A-Z0-9]*(?<!BY)(?<!COM)PASS(?:_|$)|_PWD$|(?:^|_)(?:PAT|AUTH|AUTHORIZATION|KEYS?|DSN)$", re.IGNORECASE
+)
+"""Such a variable holds a secret unless its value is a number or a switch."""
+_HARMLESS = re.compile(r"[\d.,:-]+|enabled|disabled", re.IGNORECASE)
+_PLACE_NAME = re.compile(r"(?:_|^)(?:FILE|FILENAME|PATH|DIR|DIRECTORY|FOLDER|SOCK|SOCKET)S?$", re.IGNORECASE)
 """Such a variable says where a secret is, and holds none."""
+_URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s:@]*:([^/\s]+)@", re.IGNORECASE)
 _SHORTEST = 6
 """Shorter values would hide innocent text."""
 _ENVIRONMENT_FACT = "ansible_env"
@@ -44,11 +51,12 @@ _KEYS = frozenset({
 
 
 class Scrubber:
-    """Masks the values of variables whose names say that they are secrets."""
+    """Masks the values of variables whose names say that they are secrets, and passwords in any variable's URLs."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         """Learn the secrets of *environ*; where a file that holds one lies is none."""
         values = {value for name, value in environ.items() if _is_secret(name, value)}
+        values |= {form for value in environ.values() for form in _url_passwords(value)}
         escaped = {json.dumps(value, ensure_ascii=ascii_only)[1:-1] for value in values for ascii_only in (True, False)}
         self._forms = sorted(values | escaped, key=len, reverse=True)
 
@@ -106,7 +114,15 @@ class Scrubber:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    if len(value) < _SHORTEST or not _SECRET_NAME.search(name) or _PLACE_NAME.search(name):
+    if len(value) < _SHORTEST or _PLACE_NAME.search(name):
+        return False
+    if not _SECRET_NAME.search(name) and (not _LIKELY_NAME.search(name) or _HARMLESS.fullmatch(value)):
         return False
     # many a generated key begins with a slash: only a path that is there is taken for one
     return not (value.startswith("/") and os.path.lexists(value))
+
+
+def _url_passwords(value: str) -> set[str]:
+    """Return the passwords in URLs such as `postgres://user:password@host`, as they stand there and decoded."""
+    found = _URL_PASSWORD.findall(value)
+    return {form for password in found for form in (password, unquote(password)) if len(form) >= _SHORTEST}

@@ -21,9 +21,11 @@ from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import ApiClient, Configuration
 
 from runner.errors import Call, ConfigError, ConnectionFailed, Gone, ServerError, Unauthorized
+from runner.kube import credential_files
 from runner.kube.discovery import Resource
 from runner.kube.errors import error_for
 from runner.kube.objects import Object
+from runner.kube.service_account import SERVICE_ACCOUNT
 from runner.settings import KubeSettings
 
 Query = Sequence[tuple[str, str]]
@@ -31,7 +33,7 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 _PAGE_SIZE = "500"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_IN_CLUSTER_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+_IN_CLUSTER_TOKEN = SERVICE_ACCOUNT / "token"
 
 
 NO_ANSWER = "<error>"
@@ -80,7 +82,7 @@ class KubeClient:
 
     async def connect(self) -> None:
         """Read the configuration now, without a request; raise `ConfigError` where there is none or it is broken."""
-        async with self._lease():
+        async with self._lend():
             pass
 
     async def close(self) -> None:
@@ -202,11 +204,11 @@ class KubeClient:
         request = _Request(method, path, query, body, {"Accept": "application/json", **(headers or {})}, timeout)
         async with contextlib.AsyncExitStack() as stack:
             stack.enter_context(self._around())
-            session = await stack.enter_async_context(self._lease())
+            session = await stack.enter_async_context(self._lend())
             try:
                 response = await self._send(request, session=session, call=call)
             except Unauthorized as refusal:
-                session = await stack.enter_async_context(self._lease(refused=session, refusal=refusal))
+                session = await stack.enter_async_context(self._lend(refused=session, refusal=refusal))
                 response = await self._send(request, session=session, call=call)
             try:
                 yield response
@@ -232,7 +234,7 @@ class KubeClient:
         raise error_for(status=response.status, body=body, headers=response.headers, call=call)
 
     @contextlib.asynccontextmanager
-    async def _lease(
+    async def _lend(
         self, *, refused: _Session | None = None, refusal: Unauthorized | None = None
     ) -> AsyncIterator[_Session]:
         """Lend the session; one that was *refused* is retired and closed when its last request ends."""
@@ -317,7 +319,9 @@ async def load_configuration(settings: KubeSettings) -> Configuration:
         raise _config_error(FileNotFoundError("there is no such file"), settings=settings)
     try:
         if chosen:
-            await kube_config.load_kube_config(config_file=chosen, client_configuration=configuration)
+            await kube_config.load_kube_config(
+                config_file=chosen, client_configuration=configuration, temp_file_path=str(credential_files.folder())
+            )
         else:
             kube_config.load_incluster_config(client_configuration=configuration)
     except _BROKEN as error:

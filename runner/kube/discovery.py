@@ -63,6 +63,11 @@ class Discovery:
         with contextlib.suppress(KeyError):
             del self._known[gvk]
 
+    async def again(self, gvk: GVK) -> Resource:
+        """Return the resource of *gvk* as it is served now, and remember that one."""
+        self.forget(gvk)
+        return await self.resource(gvk)
+
     async def _find(self, gvk: GVK) -> Resource:
         root = f"/apis/{gvk.api_version}" if gvk.group else f"/api/{gvk.version}"
         call = Call(verb="discover", resource=str(gvk))

@@ -41,7 +41,11 @@ def error_for(*, status: int, body: bytes, headers: Mapping[str, str], call: Cal
     if reason == "Expired":
         kind = errors.Gone
     message = str(document.get("message") or "") or body[:500].decode(errors="replace").strip() or f"HTTP {status}"
-    return kind(message, call=call, status=status, retry_after=_retry_after(document, headers))
+    error = kind(message, call=call, status=status, retry_after=_retry_after(document, headers))
+    if isinstance(error, errors.NotFound):
+        details = document.get("details")
+        error.names_object = isinstance(details, dict) and bool(details.get("name"))
+    return error
 
 
 def _status_object(body: bytes) -> Mapping[str, Any]:

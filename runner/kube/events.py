@@ -6,7 +6,6 @@ must not hold a value of a spec or a Secret: Events are read by more people than
 
 from __future__ import annotations
 
-import asyncio
 import re
 import uuid
 from collections import OrderedDict
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from runner.clock import Clock, SystemClock
+from runner.clock import Clock, SystemClock, within
 from runner.errors import NotFound, OperatorError
 from runner.kube.client import KubeClient
 from runner.kube.discovery import Resource
@@ -92,8 +91,7 @@ class EventRecorder:
         key = _Key(object=_identity(obj), type=type, reason=reason, message=_cut(message))
         namespace = namespace_of(obj) or "default"
         try:
-            async with asyncio.timeout(self._limit):
-                await self._write(obj, key=key, namespace=namespace)
+            await within(self._limit, self._write(obj, key=key, namespace=namespace), clock=self._clock)
         except (OperatorError, TimeoutError) as error:
             self._not_written(error, namespace=namespace, reason=reason)
 
@@ -124,8 +122,7 @@ class EventRecorder:
         first = (namespace, reason) not in self._told
         self._told.add((namespace, reason))
         tell = self._logger.info if first else self._logger.debug
-        text = str(error) or f"no answer within {self._limit:g} s"
-        tell("An Event is not written; grant create and patch on events to have them", reason=reason, error=text)
+        tell("An Event is not written; grant create and patch on events to have them", reason=reason, error=str(error))
 
 
 def event_body(obj: Mapping[str, Any], *, key: _Key, name: str, component: str, now: datetime) -> Object:

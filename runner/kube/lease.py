@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from runner.clock import Clock
+from runner.clock import Clock, within
 from runner.errors import (
     AlreadyExists,
     Call,
@@ -108,6 +108,7 @@ class Elector:
         self._wrote = False
         """Whether a write was ever sent: its answer may be lost, and the Lease be ours without our knowing."""
         self._told = ""
+        self._trouble = ""
         self._announcements: set[asyncio.Task[None]] = set()
 
     @property
@@ -124,6 +125,18 @@ class Elector:
     def fenced(self) -> bool:
         """Return whether this process led and may not write any more, be it that it only stood still for too long."""
         return self._led and self._clock.monotonic() >= self.valid_until
+
+    @property
+    def another_leads(self) -> bool:
+        """Return whether the Lease was seen with another holder, and its time is not over yet."""
+        if self._leading or self._lease is None or holder_of(self._lease) in {"", self._identity}:
+            return False
+        return self._clock.monotonic() < self._observed_at + duration_of(self._lease)
+
+    @property
+    def trouble(self) -> str:
+        """Return what kept the last try from knowing who leads, empty where nothing did."""
+        return self._trouble
 
     async def acquire(self) -> None:
         """Return as soon as this process leads; trouble is logged and tried again."""
@@ -183,7 +196,8 @@ class Elector:
         except Conflict:
             return False  # somebody was faster; the next try sees who
         except KubeError as error:
-            self._tell(_trouble(error), error=str(error))
+            self._trouble = _trouble(error)
+            self._tell(self._trouble, error=str(error))
             return False
 
     async def _take(self) -> bool:
@@ -239,14 +253,15 @@ class Elector:
             return False
         if self._leading:
             raise self._lost("Another instance holds the lease", holder=holder)
-        valid = self._clock.monotonic() < self._observed_at + duration_of(lease)
-        if valid:
-            self._tell("Another instance leads; this one waits", holder=holder)
-        return valid
+        if not self.another_leads:
+            return False
+        self._trouble = ""
+        self._tell("Another instance leads; this one waits", holder=holder)
+        return True
 
     def _won(self, lease: Object, *, sent: float) -> bool:
         self._lease, self._renewed_at, self._observed_at = lease, sent, self._clock.monotonic()
-        self._told = ""
+        self._told = self._trouble = ""
         if not self._leading:
             self._leading = self._led = True
             self._log.info("Successfully acquired lease")
@@ -288,24 +303,13 @@ class Elector:
         tell(sentence, **keys)
 
     async def _within(self, seconds: float, work: Coroutine[Any, Any, _T]) -> _T:
-        """Await *work*, and cancel it after *seconds* of the elector's clock."""
-        task = asyncio.create_task(work)
-        timer = asyncio.create_task(self._clock.sleep(seconds))
+        """Await *work*; no answer within *seconds* of the elector's clock is a connection that failed."""
         try:
-            await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-            call = Call(
-                verb="get or update",
-                resource=LEASES.label(),
-                namespace=self._settings.namespace,
-                name=self._settings.id,
-            )
-            raise ConnectionFailed(f"no answer within {seconds:g} s", call=call)
-        finally:
-            task.cancel()
-            timer.cancel()
-            await asyncio.gather(task, timer, return_exceptions=True)
+            return await within(seconds, work, clock=self._clock)
+        except TimeoutError as error:
+            settings, resource = self._settings, LEASES.label()
+            call = Call(verb="get or update", resource=resource, namespace=settings.namespace, name=settings.id)
+            raise ConnectionFailed(str(error), call=call) from error
 
 
 def _trouble(error: KubeError) -> str:

@@ -31,9 +31,15 @@ def program() -> str:
     return str(beside.relative_to(Path.cwd())) if beside.is_relative_to(Path.cwd()) else str(beside)
 
 
-def remedy() -> str:
-    """Return what to do where no plane runs."""
-    return f"start one with `{program()} dev up`"
+def command(name: str, folder: Path) -> str:
+    """Return how a person calls the `dev` command *name* for *folder*."""
+    named = "" if folder == default_folder(environment()).absolute() else f" --dir {shlex.quote(str(folder))}"
+    return f"{program()} dev {name}{named}"
+
+
+def remedy(folder: Path) -> str:
+    """Return what to do where no plane runs in *folder*."""
+    return f"start one with `{command('up', folder)}`"
 
 
 def default_folder(environ: Mapping[str, str]) -> Path:
@@ -77,10 +83,11 @@ def down(folder: Path, *, report: Report) -> None:
 def status(folder: Path) -> tuple[bool, list[str]]:
     """Return whether a plane runs in *folder*, and lines about it."""
     if not state.exists(folder):
-        return False, [f"no control plane in {folder}: {remedy()}"]
+        return False, [f"no control plane in {folder}: {remedy(folder)}"]
     plane = ControlPlane.load(folder)
+    incomplete = f"not complete: stop it with `{command('down', folder)}`"
     lines = [
-        f"control plane  {'running' if plane.running else 'not complete: stop it with `dev down`'}",
+        f"control plane  {'running' if plane.running else incomplete}",
         f"folder         {folder}",
         f"server         {plane.server}",
         f"kubeconfig     {plane.kubeconfig}",
@@ -135,12 +142,12 @@ def kubectl(folder: Path, *, arguments: Sequence[str]) -> int:
 
 def _running(folder: Path) -> ControlPlane:
     if not state.exists(folder):
-        raise LocalPlaneError(f"no control plane in {folder}: {remedy()}")
+        raise LocalPlaneError(f"no control plane in {folder}: {remedy(folder)}")
     plane = ControlPlane.load(folder)
     if not plane.running:
         ended = ", ".join(name for name, alive in plane.components().items() if not alive)
         raise LocalPlaneError(
-            f"the control plane in {folder} is not running ({ended or 'its start was not finished'}): {remedy()}"
+            f"the control plane in {folder} is not running ({ended or 'its start was not finished'}): {remedy(folder)}"
         )
     return plane
 

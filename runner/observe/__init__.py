@@ -1,1 +1,1 @@
-"""What operators of a cluster look at: health, later metrics and events."""
+"""What operators of a cluster look at: health and metrics."""

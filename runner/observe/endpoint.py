@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import Callable
 from typing import Protocol
@@ -15,13 +16,15 @@ from aiohttp import web
 
 from runner.errors import ConfigError
 from runner.logs import Logger
+from runner.observe.address import Address, bound
+from runner.observe.connections import BoundedRunner
 from runner.observe.metrics_text import CONTENT_TYPE
 
-Address = tuple[str, int]
 _SHUTDOWN_TIMEOUT = 5.0
 """Seconds that answers under way get at the end."""
 _COMPRESSED_AT_ONCE = 64 * 1024
 """Bytes of a page; a longer one is compressed in a thread."""
+_REFUSED = re.compile(r"q\s*=\s*0(\.0*)?")
 
 
 class Listener:
@@ -40,13 +43,10 @@ class Listener:
 
     async def start(self, app: web.Application) -> None:
         """Listen; raise OSError where the address is taken or not ours."""
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_TIMEOUT)
+        runner = BoundedRunner(app, shutdown_timeout=_SHUTDOWN_TIMEOUT)
         await runner.setup()
-        host, port = self._address
-        # The name has two addresses, and a machine without IPv6 refuses one of them; Go takes the first, too.
-        host = "127.0.0.1" if host == "localhost" else host
         try:
-            await web.TCPSite(runner, host, port, ssl_context=self._tls).start()
+            await web.SockSite(runner, bound(self._address), ssl_context=self._tls).start()
         except OSError:
             await runner.cleanup()
             raise
@@ -132,8 +132,19 @@ class MetricsServer:
         if self._guard is not None and (refusal := await self._guard.refusal(request)) is not None:
             return refusal
         page = await asyncio.to_thread(self._text)  # many objects take tenths of a second: nothing waits for that
+        body = page.encode(errors="backslashreplace")  # a lone surrogate must not take the page away
         response = web.Response(
-            body=page.encode(), headers={"Content-Type": CONTENT_TYPE}, zlib_executor_size=_COMPRESSED_AT_ONCE
+            body=body, headers={"Content-Type": CONTENT_TYPE}, zlib_executor_size=_COMPRESSED_AT_ONCE
         )
-        response.enable_compression()
+        if takes_gzip(request.headers.get("Accept-Encoding", "")):
+            response.enable_compression(web.ContentCoding.gzip)
         return response
+
+
+def takes_gzip(accepted: str) -> bool:
+    """Tell whether the header Accept-Encoding allows gzip: by its name or by `*`, and not with `q=0`."""
+    wanted = {}
+    for part in accepted.lower().split(","):
+        coding, *parameters = (piece.strip() for piece in part.split(";"))
+        wanted[coding] = not any(_REFUSED.fullmatch(parameter) for parameter in parameters)
+    return wanted.get("gzip", wanted.get("*", False))

@@ -18,6 +18,8 @@ from aiohttp import web
 
 from runner.errors import ConfigError
 from runner.logs import Logger
+from runner.observe.address import Address, bound
+from runner.observe.connections import BoundedRunner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,27 +42,13 @@ def well() -> Finding | None:
     return None
 
 
-def parse_bind_address(address: str, *, flag: str) -> tuple[str, int] | None:
-    """Split `host:port` (`:port` is all interfaces); None where `0` or nothing switches the server off.
-
-    Raises:
-        ConfigError: no port in it; the text names *flag*.
-    """
-    if address in {"", "0"}:
-        return None
-    host, separator, port = address.rpartition(":")
-    if not separator or not port.isdecimal():
-        raise ConfigError(f"{flag}={address!r}: no port in it; write host:port, :port, or 0 to switch it off")
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - probes come from the node, as with the peer
-
-
 class HealthServer:
     """Serves the two probes; `start` binds, `stop` closes."""
 
     def __init__(
         self,
         *,
-        address: tuple[str, int] | None,
+        address: Address | None,
         live: Mapping[str, Check],
         ready: Mapping[str, Check],
         logger: Logger,
@@ -92,7 +80,7 @@ class HealthServer:
         """
         if self._address is None:
             return
-        listening = _bound(*self._address)
+        listening = _bound(self._address)
         self.port = listening.getsockname()[1]
         started: concurrent.futures.Future[Callable[[], object]] = concurrent.futures.Future()
         self._thread = threading.Thread(target=self._run, args=(listening, started), name="health", daemon=True)
@@ -107,14 +95,20 @@ class HealthServer:
             await asyncio.to_thread(self._thread.join)
 
     def _run(self, listening: socket.socket, started: concurrent.futures.Future[Callable[[], object]]) -> None:
-        asyncio.run(self._serve(listening, started))
+        try:
+            with listening, asyncio.Runner() as loop:
+                loop.run(self._serve(listening, started))
+        except BaseException as error:  # whatever it is, somebody waits for this thread
+            if started.done():
+                raise
+            started.set_exception(error)
 
     async def _serve(self, listening: socket.socket, started: concurrent.futures.Future[Callable[[], object]]) -> None:
         loop, ending = asyncio.get_running_loop(), asyncio.Event()
         app = web.Application()
         for probe in self._probes:
             app.add_routes([web.get(f"/{probe}", self._answer), web.get(f"/{probe}/{{check:.+}}", self._answer)])
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN)
+        runner = BoundedRunner(app, shutdown_timeout=_SHUTDOWN)
         await runner.setup()
         try:
             await web.SockSite(runner, listening).start()
@@ -161,12 +155,11 @@ def _line(name: str, finding: Finding | None, *, excluded: bool) -> str:
     return f"[-]{name} failed: {finding.sentence}" if finding.fails else f"[+]{name} ok: {finding.sentence}"
 
 
-def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def _bound(address: Address) -> socket.socket:
     try:
-        return socket.create_server((host, port), family=family, backlog=128)
+        return bound(address)
     except OSError as error:
         raise ConfigError(
-            f"cannot listen on --health-probe-bind-address {host}:{port}: "
+            f"cannot listen on --health-probe-bind-address {address[0]}:{address[1]}: "
             f"{error.strerror or error}; choose another port, or 0 to switch it off"
         ) from error

@@ -10,10 +10,13 @@ No name, type or label of the peer is changed here; decision 0010 tells how.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable
+from typing import Protocol
 
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, GCCollector, Metric, PlatformCollector, ProcessCollector
+from prometheus_client.registry import Collector
 
 from runner.clock import Clock, SystemClock
 from runner.kube.objects import GVK
@@ -21,7 +24,7 @@ from runner.observe.metrics_controller import ControllerMetrics
 from runner.observe.metrics_families import Families
 from runner.observe.metrics_objects import CreatedCollector, CreatedObjects, InformerCollector, ReadInformers
 from runner.observe.metrics_text import render
-from runner.observe.user_metrics import UserMetrics
+from runner.observe.user_metrics import UserMetrics, series_names
 
 STATES = ("starting", "synced", "missing", "forbidden", "error")
 """The values of `runner.sources.informer.State`, which lies above; a test compares them."""
@@ -39,15 +42,16 @@ class Metrics:
         self._created = CreatedCollector()
         self._informers = InformerCollector(states=STATES)
         self._names: dict[GVK, str] = {}
-        self.user = UserMetrics(others=self._registry.collect, clock=self._clock)
-        for collector in (self._created, self._informers):
-            self._registry.register(collector)
-        for builtin in (ProcessCollector, PlatformCollector, GCCollector):
-            builtin(registry=self._registry)
+        builtins = [builtin(registry=CollectorRegistry()) for builtin in (ProcessCollector, PlatformCollector)]
+        for collector in (self._created, self._informers, *builtins):
+            self._registry.register(_Contained(collector))
+        GCCollector(registry=self._registry)
+        # All families are there, and no series yet: now their names cost nothing to read.
+        self.user = UserMetrics(taken=series_names(self._registry.collect()), clock=self._clock)
 
     def text(self) -> str:
         """Return everything in the text format 0.0.4; may be called in any thread."""
-        return render([*self._registry.collect(), *self.user.collect()])
+        return render([*self._registry.collect(), *_Contained(self.user).collect()])
 
     def name_controllers(self, kinds: Iterable[GVK]) -> None:
         """Choose the `controller` label of each kind, knowing all of them; see `controller_names`."""
@@ -79,6 +83,28 @@ class Metrics:
         self._families.certificates.inc()
         if not success:
             self._families.certificate_errors.inc()
+
+
+class _Collects(Protocol):
+    """What has families: a collector of the library, or `UserMetrics`."""
+
+    def collect(self) -> Iterable[Metric]: ...
+
+
+class _Contained(Collector):
+    """A collector that returns nothing, and says so in the log, where the one below raises."""
+
+    def __init__(self, collector: _Collects) -> None:
+        self._collector = collector
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the families."""
+        try:
+            return list(self._collector.collect())
+        except Exception:  # one broken collector must not take all others off the page
+            name = type(self._collector).__name__
+            logging.getLogger(__name__).exception("A collector of metrics is left out: %s", name)
+            return []
 
 
 def controller_names(kinds: Iterable[GVK]) -> dict[GVK, str]:

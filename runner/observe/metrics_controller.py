@@ -90,6 +90,11 @@ class ControllerMetrics:
         self._families.results.labels(self._gvk, result).inc()
         self._families.runs.labels(self._gvk).observe(seconds)
 
+    def refused(self) -> None:
+        """Count a `Failure` without a run as a failed one."""
+        self._families.result_gauge.labels(self._gvk, "failed").inc()
+        self._families.results.labels(self._gvk, "failed").inc()
+
     def _unfinished(self) -> float:
         now = self._clock.monotonic()
         return sum(now - start for start in list(self._working))
@@ -100,7 +105,7 @@ class ControllerMetrics:
 
 
 class ReconcileMeasure:
-    """One reconcile; `result` is set within the block. One that is cancelled counts as none."""
+    """One reconcile; `result` and `refused` are set within the block. One that is cancelled counts as none."""
 
     def __init__(self, metrics: ControllerMetrics, *, clock: Clock) -> None:
         """Report to *metrics*."""
@@ -108,6 +113,7 @@ class ReconcileMeasure:
         self._clock = clock
         self._began = clock.monotonic()
         self.result = "error"
+        self.refused = False
 
     def __enter__(self) -> ReconcileMeasure:
         """Start."""
@@ -120,6 +126,8 @@ class ReconcileMeasure:
             return
         if kind is not None:
             self._metrics.broke()
+        if self.refused:
+            self._metrics.refused()
         result = self.result if kind is None else "error"
         self._metrics.reconciled(result, seconds=self._clock.monotonic() - self._began)
 

@@ -32,7 +32,8 @@ KINDS: Mapping[str, Mapping[str, type]] = {
 }
 """The operations of each kind, and what they take."""
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "summary": ("_sum", "_count"), "counter": ("", "_total")}
+_SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "summary": ("_sum", "_count")}
+"""What the names of a metric's series end with, beside the name itself."""
 
 
 class RefusedMetric(Exception):
@@ -42,11 +43,13 @@ class RefusedMetric(Exception):
 class UserMetrics:
     """The metrics that were sent, by their names; they are gone with the process, as with the peer."""
 
-    def __init__(self, *, others: Callable[[], Iterable[Metric]], clock: Clock) -> None:
-        """Start with none; names of *others* (the operator's own metrics) are taken."""
-        self._others = others
+    def __init__(self, *, taken: Iterable[str], clock: Clock) -> None:
+        """Start with none; the names *taken* are those of the operator's own series (`series_names`)."""
+        self._taken = set(taken)
         self._clock = clock
         self._metrics: dict[str, _UserMetric] = {}
+        self.url = ""
+        """Where runs can send them; empty where nobody listens, and until then."""
 
     def handle(self, request: object) -> str | None:
         """Carry out one request, as it came as JSON; return the metric's name if this is its first one.
@@ -59,29 +62,29 @@ class UserMetrics:
         if metric is not None:
             metric.apply(wanted, clock=self._clock)
             return None
-        self._refuse_taken(wanted)
+        series = self._free_series(wanted)
         metric = _METRICS[wanted.kind](wanted.name, wanted.help)
         metric.apply(wanted, clock=self._clock)
         self._metrics[wanted.name] = metric
+        self._taken |= series
         return wanted.name
 
     def collect(self) -> Iterable[Metric]:
         """Return the families."""
         return [family for metric in list(self._metrics.values()) for family in metric.collect()]
 
-    def _refuse_taken(self, wanted: _Wanted) -> None:
-        """Refuse a name that would make two families share a series: no scraper could read the whole page."""
-        mine = {wanted.name, *(wanted.name + suffix for suffix in _suffixes(wanted.kind))}
-        for family in [*self._others(), *self.collect()]:
-            own = family.name in self._metrics
-            theirs = {family.name + suffix for suffix in ("", *_suffixes(family.type, own=own))}
-            if shared := sorted(mine & theirs):
-                raise RefusedMetric(f"the name {wanted.name} is taken: there is a metric with the series {shared[0]}")
+    def _free_series(self, wanted: _Wanted) -> set[str]:
+        """Return the names of the metric's series; refuse where two families would share one: no page could be read."""
+        series = {wanted.name, *(wanted.name + suffix for suffix in _SUFFIXES.get(wanted.kind, ()))}
+        if shared := sorted(series & self._taken):
+            raise RefusedMetric(f"the name {wanted.name} is taken: there is a metric with the series {shared[0]}")
+        return series
 
 
-def _suffixes(kind: str, *, own: bool = True) -> tuple[str, ...]:
-    """Return what the names of a metric's series end with; only counters of the library get a `_total`."""
-    return () if kind == "counter" and own else _SUFFIXES.get(kind, ())
+def series_names(families: Iterable[Metric]) -> set[str]:
+    """Return the names of *families* of the library and of all series that they may have."""
+    suffixes = {**_SUFFIXES, "counter": ("_total",)}
+    return {family.name + suffix for family in families for suffix in ("", *suffixes.get(family.type, ()))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +112,13 @@ class _Wanted:
             raise RefusedMetric(f"{name!r} is no metric name; use letters, digits, _ and :, and no digit in front")
         if not isinstance(text, str | None):
             raise RefusedMetric("description should be text")
-        return cls(name=name, help=text or "", kind=kinds[0], operations=_operations(kinds[0], request[kinds[0]]))
+        kind = kinds[0]
+        return cls(name=name, help=_readable(text or ""), kind=kind, operations=_operations(kind, request[kind]))
+
+
+def _readable(text: str) -> str:
+    """Return *text* with each lone surrogate (JSON can name one) as U+FFFD, as Go reads it: UTF-8 has none."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _operations(kind: str, given: object) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from runner.clock import Clock
@@ -18,10 +19,20 @@ class Phase(enum.Enum):
     """Where this instance stands with the leadership."""
 
     STARTING = "starting"
-    """It asked for it a moment ago."""
+    """Who leads is not known (yet), and it is not this one."""
     STANDBY = "standby"
     """Another instance leads; this one waits for its turn."""
     LEADING = "leading"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """What an instance without the leadership knows of it."""
+
+    another_leads: bool = False
+    """Another one was seen to lead, and may lead still."""
+    trouble: str = ""
+    """Why it cannot know."""
 
 
 @dataclass(kw_only=True)
@@ -29,7 +40,16 @@ class Vitals:
     """The state that belongs to the whole operator."""
 
     activity: Activity
-    phase: Phase = Phase.STARTING
+    waiting: Callable[[], Waiting] = Waiting
+    """Asked while this instance doesn't lead; in any thread."""
+    leads: bool = False
+
+    @property
+    def phase(self) -> Phase:
+        """Return where this instance stands."""
+        if self.leads:
+            return Phase.LEADING
+        return Phase.STANDBY if self.waiting().another_leads else Phase.STARTING
 
 
 class Heartbeat:

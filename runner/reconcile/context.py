@@ -14,12 +14,12 @@ from runner.clock import Clock
 from runner.execution.executor import Executor, Outcome
 from runner.kube.discovery import Resource
 from runner.kube.objects import GVK, Object
+from runner.kube.verbs import ObjectClient
 from runner.logs import Logger
-from runner.reconcile.finalizer import Client
 from runner.reconcile.notices import Events, NoEvents, Notices
 from runner.reconcile.schedule import Decision, Periods
 from runner.status.pending import PendingStatus
-from runner.status.writer import Compute, WriteResult
+from runner.status.writer import Compute, Unless, WriteResult
 from runner.watches.model import Watch
 from runner.workqueue.exclusion import Claims
 from runner.workqueue.request import Request
@@ -40,8 +40,8 @@ class ResourceFinder(Protocol):
 class StatusReporter(Protocol):
     """Writes our conditions (`runner.status.writer.StatusWriter`)."""
 
-    async def write(self, resource: Resource, obj: Object, *, compute: Compute) -> WriteResult:
-        """Bring the conditions to what *compute* makes of them."""
+    async def write(self, resource: Resource, obj: Object, *, compute: Compute, unless: Unless = ...) -> WriteResult:
+        """Bring the conditions to what *compute* makes of them, unless that is true of the live object."""
         ...
 
 
@@ -50,6 +50,7 @@ class Unmeasured:
     """A measure that nobody reads."""
 
     result: str = ""
+    refused: bool = False
 
 
 class Measured(Protocol):
@@ -57,6 +58,8 @@ class Measured(Protocol):
 
     result: str
     """How it ended, set before it is left; see `result_of`."""
+    refused: bool
+    """It said `Failure` without a run; set before it is left. Counted as a failed run, as the peer does."""
 
 
 Measure = Callable[[], AbstractContextManager[Measured]]
@@ -72,7 +75,7 @@ class Parts:
     """The collaborators of one watch's reconciles."""
 
     watch: Watch
-    client: Client
+    client: ObjectClient
     discovery: ResourceFinder
     status: StatusReporter
     pending: PendingStatus
@@ -91,6 +94,8 @@ class Parts:
     """The watches of the same kind that come first in the file: they own status and finalizer of what they serve."""
     measure: Measure = unmeasured
     """Measures one reconcile."""
+    known: Callable[[Request], bool] = lambda _request: False
+    """Tells whether the source holds the object: only then no event brings its key back after a 404 that erred."""
 
 
 @dataclass(kw_only=True)
@@ -110,6 +115,10 @@ class Context:
     outcome: Outcome | None = None
     failed: bool = False
     """An error ended the reconcile early."""
+    announced: bool = False
+    """The status may say Running because of this reconcile."""
+    refused: bool = False
+    """A `Failure` was to be told, and there was no run."""
     narrowed: Parts | None = None
     """The collaborators for this object, where an earlier watch owns its status or finalizer."""
 

@@ -7,46 +7,21 @@ right to `patch` is missing, a PUT of the object as it was read does the same: `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from runner.errors import Conflict, Forbidden, NotFound
 from runner.kube.discovery import Resource
 from runner.kube.objects import Object, finalizers_of, is_deleting, name_of, namespace_of, resource_version_of, uid_of
+from runner.kube.verbs import ObjectClient
 
 _ATTEMPTS = 8
-
-
-class Client(Protocol):
-    """The verbs that finalizers need."""
-
-    async def get(self, resource: Resource, *, namespace: str = "", name: str) -> Object:
-        """Read one object."""
-        ...
-
-    async def patch(
-        self,
-        resource: Resource,
-        *,
-        name: str,
-        body: Object | Sequence[Object],
-        namespace: str = "",
-        subresource: str = "",
-    ) -> Object:
-        """Patch one object."""
-        ...
-
-    async def replace(self, resource: Resource, *, body: Object, subresource: str = "") -> Object:
-        """PUT one object."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finalizers:
     """One finalizer's name on the objects of one resource."""
 
-    client: Client
+    client: ObjectClient
     resource: Resource
     name: str
 

@@ -24,7 +24,7 @@ class Events(Protocol):
 
 
 class NoEvents:
-    """Nobody reads Events."""
+    """Nobody reads Events: the default of `Parts`, for reconciles that are put together without an API server."""
 
     async def record(
         self,

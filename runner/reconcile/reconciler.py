@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
-from runner.errors import Forbidden, KubeError, NotFound, OperatorError
+from runner.clock import within
+from runner.errors import Forbidden, NotFound, OperatorError
 from runner.logs import Logger
 from runner.reconcile.context import Context, Parts, Step
 from runner.reconcile.schedule import Decision, Forget, Scheduler, after_error, describe, result_of
-from runner.reconcile.steps import STEPS, report_error
+from runner.reconcile.steps import STEPS, gone, report, report_error
 from runner.status.explain import explain
 from runner.workqueue.request import Request
+
+ENDED = (
+    "The operator was stopped and ended this run at the end of its grace period; it runs again when an operator is back"
+)
+_LAST_WORDS = 5.0
+"""Seconds for the status of a run that the end of the grace period ended."""
 
 
 class Reconciler:
@@ -22,6 +30,14 @@ class Reconciler:
         self._scheduler = scheduler
         self._logger = logger.named("reconciler")
         self._steps = tuple(steps)
+        self._ending = False
+
+    def end_runs(self) -> None:
+        """Say in the status of each object whose run is cancelled from now on why it has no end of its own.
+
+        For the drain alone: where leadership is lost, nothing may be written.
+        """
+        self._ending = True
 
     async def handle(self, request: Request) -> None:
         """Reconcile *request* and schedule its next turn."""
@@ -42,7 +58,7 @@ class Reconciler:
         ctx = Context(request=request, log=log)
         with self._parts.measure() as measured:
             decision = await self._decide(ctx)
-            measured.result = result_of(decision, failed=ctx.failed)
+            measured.result, measured.refused = result_of(decision, failed=ctx.failed), ctx.refused
         return decision
 
     async def _decide(self, ctx: Context) -> Decision:
@@ -51,6 +67,10 @@ class Reconciler:
                 decision = await step(ctx, ctx.narrowed or self._parts)
                 if decision is not None:
                     return decision
+        except asyncio.CancelledError:
+            if self._ending and ctx.announced:
+                await self._tell_ended(ctx)
+            raise
         except NotFound as error:
             return self._missing(ctx, error)
         except OperatorError as error:
@@ -58,14 +78,14 @@ class Reconciler:
             ctx.log.error("Reconciler error", error=str(error), verdict=error.verdict.value)
             if isinstance(error, Forbidden):
                 await self._tell_forbidden(ctx, error)
-            return after_error(error, generation=ctx.wish)
+            return after_error(error, wish=ctx.wish)
         return Forget()
 
     def _missing(self, ctx: Context, error: NotFound) -> Decision:
-        """Decide for a 404 in the middle: the object went (its deletion is an event too), or its kind did."""
+        """Ask anew where the kind is, as its CRD may have changed, and decide as for every object that is gone."""
         self._parts.discovery.forget(self._parts.watch.gvk)
         ctx.log.info("The object or its kind is gone", error=str(error))
-        return Forget()
+        return gone(ctx, self._parts)
 
     async def _tell_forbidden(self, ctx: Context, error: Forbidden) -> None:
         """Name the missing right in the condition, where the status itself may be written."""
@@ -73,5 +93,14 @@ class Reconciler:
             return
         try:
             await report_error(ctx, ctx.narrowed or self._parts, message=explain(error))
-        except KubeError as second:
+        except OperatorError as second:
             ctx.log.error("The missing right could not be written into the status", error=str(second))
+
+    async def _tell_ended(self, ctx: Context) -> None:
+        """Leave no object at Running: its run was ended by the drain, which waits for this and still leads."""
+        parts = ctx.narrowed or self._parts
+        last_words = report_error(ctx, parts, message=ENDED) if ctx.outcome is None else report(ctx, parts)
+        try:
+            await within(_LAST_WORDS, last_words, clock=parts.clock)
+        except (OperatorError, TimeoutError) as error:
+            ctx.log.error("The end of the run could not be written into the status", error=str(error))

@@ -35,9 +35,9 @@ class RequeueAfter:
 
 @dataclass(frozen=True, kw_only=True)
 class Backoff:
-    """It failed: come back later and later; a new `generation` (`Context.wish`) starts with the shortest delay."""
+    """It failed: come back later and later; a new `wish` (`Context.wish`) starts with the shortest delay."""
 
-    generation: int = 0
+    wish: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class Scheduler:
     def __init__(self, *, queue: Queue) -> None:
         """Speak to *queue*."""
         self._queue = queue
-        self._failed_generation: dict[Request, int] = {}
+        self._failed_wish: dict[Request, int] = {}
 
     def apply(self, request: Request, decision: Decision) -> float | None:
         """Carry out *decision*; return the delay in seconds until *request* comes again, None for never."""
@@ -82,12 +82,12 @@ class Scheduler:
             return None
         self._queue.cancel_delayed(request)
         if isinstance(decision, Backoff):
-            if self._failed_generation.get(request) != decision.generation:
+            if self._failed_wish.get(request) != decision.wish:
                 self._queue.forget(request)
-            self._failed_generation[request] = decision.generation
+            self._failed_wish[request] = decision.wish
             return self._queue.add_rate_limited(request)
         self._queue.forget(request)
-        self._failed_generation.pop(request, None)
+        self._failed_wish.pop(request, None)
         if isinstance(decision, RequeueAfter):
             self._queue.add_after(request, decision.seconds, fresh=decision.fresh)
             return decision.seconds
@@ -138,21 +138,21 @@ class Ended(Protocol):
         ...
 
 
-def after_run(outcome: Ended, *, period: timedelta, generation: int) -> Decision:
+def after_run(outcome: Ended, *, period: timedelta, wish: int) -> Decision:
     """Decide after a run: failures back off, `requeue_after` wins over the period, zero or less means never."""
     if not outcome.success:
-        return Backoff(generation=generation)
+        return Backoff(wish=wish)
     wait = period if outcome.requeue_after is None else outcome.requeue_after
     if wait <= timedelta(0):
         return Forget()
     return RequeueAfter(seconds=wait.total_seconds())
 
 
-def after_error(error: OperatorError, *, generation: int) -> Decision:
+def after_error(error: OperatorError, *, wish: int) -> Decision:
     """Decide after an error that ended a reconcile early: wait as long as it says, else back off."""
     if error.verdict is Verdict.RETRY_AT and error.retry_after is not None and error.retry_after >= _SHORTEST_WAIT:
         return RequeueAfter(seconds=error.retry_after)
-    return Backoff(generation=generation)  # a server that asks for no wait at all is not asked in a hot loop
+    return Backoff(wish=wish)  # a server that asks for no wait at all is not asked in a hot loop
 
 
 def result_of(decision: Decision, *, failed: bool) -> str:

@@ -6,22 +6,24 @@ the object as the run saw it; a broken period annotation holds up no deletion; e
 
 from __future__ import annotations
 
-import traceback
+import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from runner.errors import ExecutionError, Invalid, NotFound
-from runner.execution.connection_variables import dropped_keys
 from runner.execution.executor import Outcome, RunRequest
 from runner.execution.overrides import max_artifacts_of, verbosity_of
+from runner.execution.parameters import left_out
 from runner.kube.discovery import Resource
 from runner.kube.objects import Object, generation_of, is_deleting, uid_of
 from runner.reconcile.claim import claim
 from runner.reconcile.context import Context, Parts, Step
 from runner.reconcile.finalizer import Finalizers
-from runner.reconcile.schedule import Backoff, Decision, Forget, RequeueAfter, after_run
+from runner.reconcile.schedule import Backoff, Decision, Ended, Forget, RequeueAfter, after_run
 from runner.status.transition import Kind, Transition, done, error, running
-from runner.status.writer import WriteState
+from runner.status.writer import Unless, WriteState
+from runner.watches.durations import format_duration
 from runner.watches.matching import holds, serves
 
 
@@ -30,11 +32,11 @@ async def load(ctx: Context, parts: Parts) -> Decision | None:
     ctx.resource = await parts.discovery.resource(parts.watch.gvk)
     try:
         ctx.obj = await parts.client.get(ctx.resource, namespace=ctx.request.namespace, name=ctx.request.name)
-    except NotFound:
-        parts.discovery.forget(parts.watch.gvk)  # perhaps it is the whole kind that went
-        parts.notices.forget(ctx.request)
+    except NotFound as error:
+        if not error.names_object:
+            raise  # the whole kind went, has another plural now, or the API server is only starting: see `gone`
         ctx.log.debug("The object is gone")
-        return Forget()
+        return _let_go(ctx, parts)
     ctx.generation = generation_of(ctx.obj)
     ctx.finalizing = is_deleting(ctx.obj) and holds(parts.watch, ctx.obj)
     return None
@@ -42,7 +44,16 @@ async def load(ctx: Context, parts: Parts) -> Decision | None:
 
 async def select(ctx: Context, parts: Parts) -> Decision | None:
     """Leave alone what the selector doesn't match any more, unless our finalizer still holds it."""
-    return None if serves(parts.watch, ctx.obj) else Forget()
+    return None if serves(parts.watch, ctx.obj) else _let_go(ctx, parts)
+
+
+def gone(ctx: Context, parts: Parts) -> Decision:
+    """Decide for what was not found, for certain or not: perhaps the API server only starts, or its CRD changed.
+
+    Where the source holds the object no event would bring its key back, so it is tried again later; where it doesn't,
+    the object's next sight is an event.
+    """
+    return Backoff(wish=ctx.wish) if parts.known(ctx.request) else _let_go(ctx, parts)
 
 
 async def rewrite_pending_status(ctx: Context, parts: Parts) -> Decision | None:
@@ -51,13 +62,13 @@ async def rewrite_pending_status(ctx: Context, parts: Parts) -> Decision | None:
     if transition is None or transition.kind is Kind.RUNNING:
         return None
     if await _report(ctx, parts, transition=transition) is None:
-        return Forget()
+        return gone(ctx, parts)
     outcome = transition.outcome
     if ctx.finalizing or transition.generation != ctx.generation or outcome is None:
         return None  # there is newer work than what that status tells
     ctx.log.info("The status of the last run was written late")
     ctx.period = _period_or_default(ctx, parts)
-    return after_run(outcome, period=ctx.period, generation=ctx.wish)
+    return _after(outcome, ctx)
 
 
 async def check_period(ctx: Context, parts: Parts) -> Decision | None:
@@ -71,13 +82,13 @@ async def check_period(ctx: Context, parts: Parts) -> Decision | None:
             return None
         ctx.log.error("The reconcile period annotation is invalid", error=str(error))
         await report_error(ctx, parts, message=str(error))
-        return Backoff(generation=ctx.wish)
+        return Backoff(wish=ctx.wish)
     return None
 
 
-async def skip_terminated(ctx: Context, _: Parts) -> Decision | None:
+async def skip_terminated(ctx: Context, parts: Parts) -> Decision | None:
     """Do nothing for an object in deletion that our finalizer doesn't hold."""
-    if is_deleting(ctx.obj) and not ctx.finalizing:
+    if _terminated(ctx.obj, parts=parts):
         ctx.log.info("Resource is terminated, skipping reconciliation")
         return Forget()
     return None
@@ -90,18 +101,19 @@ async def hold(ctx: Context, parts: Parts) -> Decision | None:
         return None
     held = await finalizers.add(ctx.obj)
     if held is None:
-        return Forget()
+        return gone(ctx, parts)
     ctx.obj = held
     return None
 
 
 async def announce(ctx: Context, parts: Parts) -> Decision | None:
-    """Say in the status that a run is under way."""
+    """Say in the status that a run is under way; never of an object whose deletion came before, as nothing runs."""
     if not parts.watch.manage_status:
         return None
     starting = running(at=parts.clock.now(), generation=ctx.generation)
-    if await _report(ctx, parts, transition=starting) is None:
-        return Forget()
+    ctx.announced = True
+    if await _report(ctx, parts, transition=starting, unless=lambda live: _terminated(live, parts=parts)) is None:
+        return gone(ctx, parts)
     ctx.generation = generation_of(ctx.obj)  # the write returned a newer spec, and that is what runs
     ctx.finalizing = is_deleting(ctx.obj) and holds(parts.watch, ctx.obj)
     return await skip_terminated(ctx, parts)
@@ -109,24 +121,32 @@ async def announce(ctx: Context, parts: Parts) -> Decision | None:
 
 async def run(ctx: Context, parts: Parts) -> Decision | None:
     """Run the role or playbook; a run that cannot start is a failure like any other."""
+    new = parts.notices.is_new(ctx.request, uid=uid_of(ctx.obj), wish=ctx.wish)
     request = RunRequest(
         watch=parts.watch,
         obj=ctx.obj,
         ident=parts.ident(),
+        notes_told=not new,
         finalizing=ctx.finalizing,
         verbosity=verbosity_of(ctx.obj, default=parts.watch.ansible_verbosity, log=ctx.log),
         max_artifacts=max_artifacts_of(ctx.obj, default=parts.watch.max_runner_artifacts, log=ctx.log),
     )
     ctx.log = ctx.log.bind(job=request.ident)
     started = parts.clock.now()
-    await _tell_dropped(ctx, parts)
+    if new:
+        await _tell_dropped(ctx, parts)
+    if ctx.finalizing:
+        ctx.log.info("The object is being deleted: the finalizer's run starts")
+    if not isinstance(ctx.obj.get("spec"), Mapping):
+        ctx.log.info("Spec was not found for CR")
     ctx.log.debug("Starting a run", finalizing=ctx.finalizing, generation=ctx.generation)
     try:
         ctx.outcome = await parts.executor.run(request)
     except ExecutionError as error:
         ctx.outcome = _not_run(error, started=started, parts=parts)
     except Exception as error:  # noqa: BLE001 - a bug in an executor must not leave the object at Running for ever
-        ctx.log.error("The executor broke; please report this", error=repr(error), trace=traceback.format_exc())
+        sentence = "Observed a panic: the executor broke; please report this"
+        ctx.log.error(sentence, panic=type(error).__name__, error=error)
         ctx.outcome = _not_run(error, started=started, parts=parts)
     return None
 
@@ -138,7 +158,8 @@ async def release(ctx: Context, parts: Parts) -> Decision | None:
         return None
     released = await finalizers.remove(ctx.obj)
     if released is None:
-        return Forget()
+        return gone(ctx, parts)
+    ctx.log.info("The finalizer is removed: the object may go", finalizer=finalizers.name)
     ctx.obj = released
     return None
 
@@ -153,7 +174,10 @@ async def report(ctx: Context, parts: Parts) -> Decision | None:
         tell_generation=not ctx.counts_status,
     )
     parts.pending.keep(ctx.request, uid=uid_of(ctx.obj), transition=transition)
-    return None if await _report(ctx, parts, transition=transition) is not None else Forget()
+    if await _report(ctx, parts, transition=transition) is not None:
+        return None
+    released = ctx.finalizing and _finished(_outcome(ctx))
+    return _let_go(ctx, parts) if released else gone(ctx, parts)
 
 
 async def schedule(ctx: Context, parts: Parts) -> Decision | None:
@@ -164,11 +188,12 @@ async def schedule(ctx: Context, parts: Parts) -> Decision | None:
         return Forget()
     if not ctx.finalizing and is_deleting(ctx.obj) and finalizers is not None and finalizers.on(ctx.obj):
         return RequeueAfter(seconds=0.0, fresh=True)  # deleted while the run was going on: the finalizer's run is next
-    return after_run(outcome, period=ctx.period, generation=ctx.wish)
+    return _after(outcome, ctx)
 
 
 async def report_error(ctx: Context, parts: Parts, *, message: str) -> None:
-    """Say in the status why nothing can run."""
+    """Say in the status why nothing can run, or why a run has no end of its own."""
+    ctx.refused = ctx.outcome is None  # a run that ended is counted as such
     if parts.watch.manage_status:
         transition = error(message, at=parts.clock.now(), generation=ctx.generation)
         await _report(ctx, parts, transition=replace(transition, message_limit=parts.message_limit))
@@ -190,30 +215,55 @@ STEPS: tuple[Step, ...] = (
 )
 
 
+def _let_go(ctx: Context, parts: Parts) -> Forget:
+    """Keep nothing of an object that is gone or not ours any more."""
+    parts.pending.drop(ctx.request)
+    parts.notices.forget(ctx.request)
+    return Forget()
+
+
+def _after(outcome: Ended, ctx: Context) -> Decision:
+    """Decide after a run, and tell the period that it asked for."""
+    asked = outcome.requeue_after
+    if outcome.success and asked is not None and asked > timedelta(0):
+        ctx.log.info(f"Set the reconciliation to occur after {format_duration(asked)}")
+    return after_run(outcome, period=ctx.period, wish=ctx.wish)
+
+
 async def _tell_dropped(ctx: Context, parts: Parts) -> None:
-    """Tell once per generation which keys of the spec no run gets; their values are nobody's business."""
-    keys = dropped_keys(ctx.obj.get("spec"), snake_case=parts.watch.snake_case_parameters)
-    if not keys:
-        parts.notices.forget(ctx.request)
-    elif parts.notices.is_new(ctx.request, uid=uid_of(ctx.obj), wish=ctx.wish):
-        message = f"Left out, as a spec may not set Ansible's connection variables: {', '.join(keys)}"
+    """Tell in an Event which keys of the spec no run gets; their values are nobody's business."""
+    # beside the event loop: a spec may hold tens of thousands of names
+    spec, snake_case = ctx.obj.get("spec"), parts.watch.snake_case_parameters
+    keys = await asyncio.to_thread(left_out, spec, snake_case=snake_case)
+    if keys:
+        rule = "a spec may neither set Ansible's connection variables nor hold names that start with __ansible_"
+        message = f"Left out, as {rule}: {', '.join(keys)}"
         await parts.events.record(ctx.obj, type="Warning", reason="SpecKeysDropped", message=message)
 
 
-async def _report(ctx: Context, parts: Parts, *, transition: Transition) -> Object | None:
+async def _report(
+    ctx: Context, parts: Parts, *, transition: Transition, unless: Unless = lambda _live: False
+) -> Object | None:
     """Write *transition* and keep the newest object; None where the object is gone or another has its name."""
     try:
-        result = await parts.status.write(_resource(ctx), ctx.obj, compute=transition.apply)
+        result = await parts.status.write(_resource(ctx), ctx.obj, compute=transition.apply, unless=unless)
     except Invalid as refusal:  # in every form: the role does its work all the same, and no retry would help
         parts.pending.drop(ctx.request)
         ctx.log.error("The API server refuses the status, so it is not written", error=str(refusal))
         return ctx.obj
     parts.pending.drop(ctx.request)
     if result.obj is None or result.state is WriteState.SUPERSEDED:
-        ctx.log.info("The object is gone or was created anew: its status is not written", state=result.state.value)
+        expected = ctx.finalizing and ctx.outcome is not None and _finished(ctx.outcome)
+        tell = ctx.log.debug if expected else ctx.log.info
+        tell("The object is gone or was created anew: its status is not written", state=result.state.value)
         return None
     ctx.obj = result.obj
     return ctx.obj
+
+
+def _terminated(obj: Object, *, parts: Parts) -> bool:
+    """Tell whether *obj* is in deletion and our finalizer doesn't hold it: there is nothing to do for it."""
+    return is_deleting(obj) and not holds(parts.watch, obj)
 
 
 def _finalizers(ctx: Context, parts: Parts) -> Finalizers | None:

@@ -2,7 +2,7 @@
 
 An `Informer` lists (in pages), then watches from there, and reports each difference as a `Change` to `on_change`.
 Whatever goes wrong (API server away, 410, dead peer, missing right, missing CRD, garbage) it goes on trying, tells its
-state for readiness and metrics, and logs a change of state once. Its task ends only by `stop()` or cancellation.
+state for readiness and metrics, and logs a change of state once. Its task ends only by cancellation.
 
     discover ──▶ list ──▶ watch ──┬─ ended ────────────────▶ watch from the last resource version
        ▲          ▲               ├─ connection lost ──────▶ back off, watch from the last resource version
@@ -127,9 +127,7 @@ class Informer:
         self._productive = False
         self._next_notice = 0.0
         self._due = math.inf
-        self._has_synced = asyncio.Event()
-        self._stopping = asyncio.Event()
-        self._wake = asyncio.Event()
+        self._has_synced = False
         self._resource: Resource | None = None
         self._discovered = asyncio.Event()
 
@@ -146,16 +144,12 @@ class Informer:
     @property
     def has_synced(self) -> bool:
         """Tell whether the store was complete at least once."""
-        return self._has_synced.is_set()
+        return self._has_synced
 
     @property
     def overdue(self) -> float:
         """Return how many seconds a sign of life is late: data, an answer or a new try; negative while all is well."""
         return self._context.clock.monotonic() - self._due
-
-    async def wait_synced(self) -> None:
-        """Return when the store was complete for the first time and all of it was reported."""
-        await self._has_synced.wait()
 
     async def discovered(self) -> Resource:
         """Return the resource as soon as the API server serves the kind."""
@@ -163,26 +157,12 @@ class Informer:
             await self._discovered.wait()
         return self._resource
 
-    def refresh(self) -> None:
-        """Cut a back-off short: something happened (a CRD was created, a right granted) that makes a try worthwhile."""
-        self._context.discovery.forget(self.target.gvk)
-        self._attempts = 0
-        self._wake.set()
-
-    def stop(self) -> None:
-        """Let `run` return."""
-        self._stopping.set()
-
     async def run(self) -> None:
-        """List and watch until `stop()` or cancellation."""
-        follower = asyncio.create_task(self._follow())
+        """List and watch until cancelled."""
         try:
-            await _first(follower, asyncio.create_task(self._stopping.wait()))
+            await self._follow()
         finally:
-            follower.cancel()
             self._due = math.inf
-            with contextlib.suppress(asyncio.CancelledError):
-                await follower
 
     async def _follow(self) -> None:
         clock = self._context.clock
@@ -217,7 +197,7 @@ class Informer:
         self._version = version
         self._report(self.store.replace(items))
         if not self.has_synced:
-            self._has_synced.set()
+            self._has_synced = True
             self._enter(State.SYNCED)
 
     async def _pages(self, resource: Resource) -> tuple[list[Object], str]:
@@ -371,8 +351,7 @@ class Informer:
 
     async def _pause(self, seconds: float) -> None:
         self._expect_sign(within=seconds)
-        await _first(asyncio.create_task(self._context.clock.sleep(seconds)), asyncio.create_task(self._wake.wait()))
-        self._wake.clear()
+        await self._context.clock.sleep(seconds)
 
     def _parsed(self, raw: bytes) -> dict[str, Any]:
         try:
@@ -394,14 +373,3 @@ class Informer:
     def _call(self, verb: str) -> Call:
         resource = self._resource.label() if self._resource else str(self.target.gvk)
         return Call(verb=verb, resource=resource, namespace=self.target.namespace)
-
-
-async def _first(*tasks: asyncio.Task[Any]) -> None:
-    """Wait until one of *tasks* is done, raise what it raised, and end the others."""
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()

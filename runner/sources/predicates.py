@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from runner.kube.objects import Object, annotations_of, generation_of, is_deleting, labels_of, metadata
 from runner.sources.store import Change, ChangeKind
+from runner.status.conditions import is_ours
 from runner.watches.durations import PERIOD_ANNOTATION, parse_duration
 from runner.watches.matching import matches, serves
 from runner.watches.model import Watch
@@ -19,8 +20,6 @@ from runner.watches.model import Watch
 Predicate = Callable[[Change], bool]
 """Tells whether a change passes."""
 
-OWN_CONDITIONS = frozenset({"Running", "Successful", "Failure"})
-"""The condition types that the operator writes on objects whose status it manages."""
 _BOOKKEEPING = ("resourceVersion", "managedFields", "generation")
 
 
@@ -113,12 +112,8 @@ def _foreign_status(status: object, *, watch: Watch) -> object:
     conditions = status.get("conditions")
     if not isinstance(conditions, list):
         return _filled(status) or None
-    foreign = [entry for entry in conditions if not _is_own(entry)]
+    foreign = [entry for entry in conditions if not is_ours(entry)]
     return _filled({**status, "conditions": foreign}) or None
-
-
-def _is_own(condition: object) -> bool:
-    return isinstance(condition, dict) and condition.get("type") in OWN_CONDITIONS
 
 
 def _filled(mapping: Object) -> Object:

@@ -1,13 +1,12 @@
 """The primary objects of one watch: informers and predicates in front of the work queue.
 
-First stage of the flow. What passes the predicates becomes a `Request` in the queue; step `load` of reconcile reads
-the object back from here with `get`, so no object is carried through the queue.
+First stage of the flow. What passes the predicates becomes a `Request` in the queue; no object is carried through it,
+as step `load` of reconcile reads the object live.
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -66,28 +65,11 @@ class PrimarySource:
         self._lead = next(iter(self._informers.values()))
 
     async def run(self) -> None:
-        """Watch until `stop()` or cancellation."""
+        """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
-            followers = [group.create_task(self._follow(informer)) for informer in self._others()]
-            await self._lead.run()
-            for follower in followers:
-                follower.cancel()
-
-    def stop(self) -> None:
-        """Let `run` return."""
-        for informer in self._informers.values():
-            informer.stop()
-
-    def refresh(self) -> None:
-        """Try again now where a try is being put off."""
-        for informer in self._informers.values():
-            informer.refresh()
-
-    async def wait_synced(self) -> None:
-        """Return when every object that existed at the start was judged."""
-        await self._lead.wait_synced()
-        for informer in self._active():
-            await informer.wait_synced()
+            group.create_task(self._lead.run())
+            for informer in self._others():
+                group.create_task(self._follow(informer))
 
     @property
     def synced(self) -> bool:
@@ -95,8 +77,14 @@ class PrimarySource:
         return all(informer.has_synced for informer in self._active())
 
     def states(self) -> dict[str, State]:
-        """Return the state of each informer by its namespace (empty: all namespaces, or cluster scope)."""
-        return {self._label(informer): informer.state for informer in self._active()}
+        """Return the state of each informer by its namespace (empty: all namespaces, or cluster scope).
+
+        Until the kind is discovered the first informer alone is at work, and its state is that of all.
+        """
+        discovered = self._lead.resource is not None
+        return {
+            self._label(informer): informer.state if discovered else self._lead.state for informer in self._active()
+        }
 
     def counters(self) -> dict[str, Counters]:
         """Return what each informer did, by its namespace."""
@@ -106,13 +94,10 @@ class PrimarySource:
         """Return how many seconds the latest informer's sign of life is late; negative while all is well."""
         return max(informer.overdue for informer in self._informers.values())
 
-    def get(self, request: Request) -> Object | None:
-        """Return a copy of the object that *request* names, as last seen; None where it is gone or not ours."""
-        for informer in self._active():
-            found = informer.store.get(namespace=request.namespace, name=request.name)
-            if found is not None:
-                return copy.deepcopy(found)
-        return None
+    def knows(self, request: Request) -> bool:
+        """Tell whether the object that *request* names was there when it was looked at last."""
+        namespace, name = request.namespace, request.name
+        return any(informer.store.get(namespace=namespace, name=name) is not None for informer in self._active())
 
     async def _follow(self, informer: Informer) -> None:
         """Run the informer of a further namespace, as soon as it is known that the kind has namespaces."""

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from runner.kube.objects import Object
+from runner.kube.texts import cut_message
 
 RUNNING = "Running"
 SUCCESSFUL = "Successful"
@@ -19,7 +20,6 @@ FAILURE = "Failure"
 OURS = (RUNNING, SUCCESSFUL, FAILURE)
 
 MESSAGE_LIMIT = 8192
-CUT_MARK = "\n... (message cut)"
 
 
 class Counts(Protocol):
@@ -68,6 +68,11 @@ class Ended(Protocol):
     def stats(self) -> Counts | None:
         """The recap, None where the play never reached it."""
         ...
+
+
+def is_ours(entry: object) -> bool:
+    """Tell whether *entry* of a list of conditions is one that the operator writes."""
+    return isinstance(entry, dict) and entry.get("type") in OURS
 
 
 def conditions_found(obj: Mapping[str, Any]) -> list[Any]:
@@ -124,16 +129,6 @@ def mark_error(found: object, message: str, *, now: datetime, message_limit: int
     wanted.lower(SUCCESSFUL)
     wanted.set(FAILURE, status=True, reason="Failed", message=cut_message(message, limit=message_limit))
     return wanted.entries
-
-
-def cut_message(message: str, *, limit: int) -> str:
-    """Return *message* in at most *limit* bytes of UTF-8: what is cut is replaced by a mark, no character is split."""
-    # A lone surrogate (a play printed what is no text) cannot be sent; it is shown as a question mark.
-    raw = message.encode(errors="replace")
-    if len(raw) <= limit:
-        return raw.decode()
-    kept = max(limit - len(CUT_MARK.encode()), 0)
-    return (raw[:kept].decode(errors="ignore") + CUT_MARK)[: max(limit, 0)]
 
 
 class _Conditions:

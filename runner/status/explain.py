@@ -1,4 +1,8 @@
-"""Sentences for the Failure condition: what a person must know to help where the API server said no."""
+"""Sentences for the Failure condition: what a person must know to help where the API server said no.
+
+`is_ours` and `name_taken` are the decision on AlreadyExists (adopt ours, else name the owner). No stage creates owned
+objects yet, so nothing but their tests calls them.
+"""
 
 from __future__ import annotations
 

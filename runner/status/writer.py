@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from runner.clock import Clock
 from runner.errors import (
@@ -26,40 +26,23 @@ from runner.errors import (
     TooManyRequests,
 )
 from runner.kube.discovery import Resource
-from runner.kube.objects import Object, generation_of, name_of, namespace_of, resource_version_of, uid_of
+from runner.kube.objects import GVK, Object, generation_of, name_of, namespace_of, resource_version_of, uid_of
+from runner.kube.verbs import ObjectClient
 from runner.logs import Logger
 from runner.settings import StatusSettings
-from runner.status.conditions import OURS, conditions_found
+from runner.status.conditions import conditions_found, is_ours
 from runner.status.plain import plainer_forms
 
 Compute = Callable[[list[Any]], list[Any]]
 """From the conditions found to those wanted; pure, as it is called once per try (`Transition.apply` is one)."""
 
+Unless = Callable[[Object], bool]
+"""Tells of the live object that nothing is to be said of it any more."""
+
+LookUp = Callable[[GVK], Awaitable[Resource]]
+"""Asks the API server anew how it serves a kind."""
+
 _RETRIED = (Conflict, TooManyRequests, ServerError, ConnectionFailed)
-
-
-class StatusClient(Protocol):
-    """The verbs of `KubeClient` that a status write needs."""
-
-    async def get(self, resource: Resource, *, namespace: str = "", name: str) -> Object:
-        """Read one object."""
-        ...
-
-    async def replace(self, resource: Resource, *, body: Object, subresource: str = "") -> Object:
-        """PUT an object or its subresource."""
-        ...
-
-    async def patch(
-        self,
-        resource: Resource,
-        *,
-        name: str,
-        body: Object | Sequence[Object],
-        namespace: str = "",
-        subresource: str = "",
-    ) -> Object:
-        """Patch an object."""
-        ...
 
 
 class WriteState(enum.Enum):
@@ -73,7 +56,7 @@ class WriteState(enum.Enum):
     SUPERSEDED = "superseded"
     """Another object, with another UID, has the name now; it was left alone."""
     SKIPPED = "skipped"
-    """The kind has no status."""
+    """The kind has no status, or the caller's `unless` was true."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,13 +81,18 @@ class StatusWriter:
     def __init__(
         self,
         *,
-        client: StatusClient,
+        client: ObjectClient,
         clock: Clock,
         delay: Callable[[int], float],
         settings: StatusSettings,
         logger: Logger,
+        look_up: LookUp | None = None,
     ) -> None:
-        """Wait by *clock* after the n-th failure for *delay(n)* seconds (`Backoff(settings.backoff, random).delay`)."""
+        """Wait by *clock* after the n-th failure for *delay(n)* seconds (`Backoff(settings.backoff, random).delay`).
+
+        *look_up* is asked where an answer lets one think that the CRD gained or lost its status subresource.
+        """
+        self._look_up = look_up
         self._client = client
         self._clock = clock
         self._delay = delay
@@ -112,8 +100,12 @@ class StatusWriter:
         self._logger = logger
         self._told: set[tuple[Resource, str]] = set()
 
-    async def write(self, resource: Resource, obj: Object, *, compute: Compute) -> WriteResult:
+    async def write(
+        self, resource: Resource, obj: Object, *, compute: Compute, unless: Unless = lambda _live: False
+    ) -> WriteResult:
         """Bring the conditions of *obj* to what *compute* makes of those found on the live object.
+
+        Nothing is written where *unless* is true of the live object; a change after it was read is met as a Conflict.
 
         Raises:
             StatusWriteExhausted: tries or time are used up; the caller keeps the transition and comes again.
@@ -124,7 +116,7 @@ class StatusWriter:
         attempt = 1
         while True:
             try:
-                return await self._try(resource, obj, compute=compute, attempt=attempt)
+                return await self._try(resource, obj, compute=compute, unless=unless, attempt=attempt)
             except _RETRIED as error:
                 await self._pause(error, attempt=attempt, started=started)
                 attempt += 1
@@ -138,13 +130,15 @@ class StatusWriter:
         self._logger.debug("Status write is tried again", error=str(error), attempt=attempt, wait_seconds=wait)
         await self._clock.sleep(wait)
 
-    async def _try(self, resource: Resource, obj: Object, *, compute: Compute, attempt: int) -> WriteResult:
+    async def _try(
+        self, resource: Resource, obj: Object, *, compute: Compute, unless: Unless, attempt: int
+    ) -> WriteResult:
         live = await self._read(resource, obj)
         if live is None:
             return WriteResult(state=WriteState.GONE, obj=None, attempts=attempt)
         if uid_of(live) != uid_of(obj):
             return WriteResult(state=WriteState.SUPERSEDED, obj=live, attempts=attempt)
-        if not self._has_status(resource, live):
+        if unless(live) or not self._has_status(resource, live):
             return WriteResult(state=WriteState.SKIPPED, obj=live, attempts=attempt)
         found = conditions_found(live)
         wanted = compute(list(found))
@@ -164,7 +158,9 @@ class StatusWriter:
     async def _read(self, resource: Resource, obj: Object) -> Object | None:
         try:
             return await self._client.get(resource, namespace=namespace_of(obj), name=name_of(obj))
-        except NotFound:
+        except NotFound as error:
+            if not error.names_object:
+                raise  # its kind is not served, perhaps for a moment only: nothing is known about the object
             return None
 
     async def _send_acceptable(
@@ -178,8 +174,9 @@ class StatusWriter:
         try:
             return await self._send(resource, live, wanted=wanted), wanted
         except Invalid as refusal:
-            for form in plainer_forms(wanted, refusal=refusal.message):
-                if form == conditions_found(live):
+            found = conditions_found(live)
+            for form in plainer_forms(wanted, found=found, refusal=refusal.message):
+                if form == found:
                     return live, form
                 with contextlib.suppress(Invalid):
                     written = await self._send(resource, live, wanted=form)
@@ -189,6 +186,23 @@ class StatusWriter:
             raise
 
     async def _send(self, resource: Resource, live: Object, *, wanted: list[Any]) -> Object:
+        """Send *wanted* to where the kind has its status, also where a change of its CRD just moved that."""
+        try:
+            written = await self._send_to(resource, live, wanted=wanted)
+        except NotFound:
+            moved = await self._look_again(resource)
+            if moved == resource:
+                raise
+            return await self._send_to(moved, live, wanted=wanted)
+        if "status" in resource.subresources or conditions_found(written) != conditions_found(live):
+            return written
+        moved = await self._look_again(resource)  # nothing of it was kept: so it is where there is a subresource now
+        return written if moved == resource else await self._send_to(moved, live, wanted=wanted)
+
+    async def _look_again(self, resource: Resource) -> Resource:
+        return resource if self._look_up is None else await self._look_up(resource.gvk)
+
+    async def _send_to(self, resource: Resource, live: Object, *, wanted: list[Any]) -> Object:
         if "status" in resource.subresources:
             status = live.get("status")
             body = {**live, "status": {**(status if isinstance(status, dict) else {}), "conditions": wanted}}
@@ -211,8 +225,8 @@ class StatusWriter:
 
     def _note_pruned(self, resource: Resource, written: Object, *, wanted: list[Any]) -> bool:
         """Tell once per kind what the API server did not keep; it isn't written again for that."""
-        kept = {entry["type"]: entry for entry in conditions_found(written) if _is_ours(entry)}
-        asked = {entry["type"]: entry for entry in wanted if _is_ours(entry)}
+        kept = {entry["type"]: entry for entry in conditions_found(written) if is_ours(entry)}
+        asked = {entry["type"]: entry for entry in wanted if is_ours(entry)}
         lost = sorted({
             f"{type_}.{key}" for type_, entry in asked.items() for key in entry.keys() - kept.get(type_, {}).keys()
         })
@@ -225,7 +239,3 @@ class StatusWriter:
         if (resource, sentence) not in self._told:
             self._told.add((resource, sentence))
             self._logger.info(sentence, GVK=str(resource.gvk), **keys)
-
-
-def _is_ours(entry: object) -> bool:
-    return isinstance(entry, dict) and entry.get("type") in OURS

@@ -17,7 +17,7 @@ from runner.settings import InformerSettings, KubeSettings
 from runner.sources.informer import Informer, Target, WatchContext
 from runner.sources.store import Change, ChangeKind
 from runner.testing.cluster import SECRETS
-from runner.testing.waiting import eventually
+from runner.testing.waiting import ended, eventually
 
 QUICK = InformerSettings(page_size=500, stall_timeout=60.0, backoff_base=0.02, backoff_cap=0.2, missing_cap=0.2)
 """Settings with which failures are retried at once."""
@@ -103,12 +103,10 @@ async def watching(
         task = asyncio.create_task(informer.run())
         try:
             if synced:
-                await asyncio.wait_for(informer.wait_synced(), timeout=60)
-                await eventually(lambda: informer.counters.watches > 0)
+                await eventually(lambda: informer.has_synced and informer.counters.watches > 0)
             yield Watched(informer=informer, changes=changes, sink=sink)
         finally:
-            informer.stop()
-            await task
+            await ended(task)
 
 
 def with_settings(**changed: float) -> InformerSettings:

@@ -37,7 +37,8 @@ class ContentFinder:
         playbook, role = section.text("playbook"), section.text("role")
         if playbook:
             if role:
-                section.note("role", f"role {role} is ignored, because playbook is set")
+                field, winner = section.at("role").field, section.at("playbook").field
+                section.note("role", f"{field} {role} is ignored, because {winner} is set")
             return Content(playbook=self._playbook(playbook, section=section))
         if role:
             return Content(role=self._role(role, section=section))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from ctypes import c_float
 from typing import Any
 
 import yaml
@@ -23,6 +24,7 @@ _FALSE = frozenset(["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off"
 Scalar = str | int | float | bool
 """What a scalar that is not null may be."""
 _EXPONENT_FROM = 1e21
+_EXPONENT_OF_TEXT_FROM = 6
 _SPECIAL_FLOATS = {".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf, ".nan": math.nan}
 
 
@@ -140,10 +142,10 @@ def key_of(node: yaml.Node, *, place: Place) -> str:
 
 
 def text_of(value: Scalar) -> str:
-    """Return a scalar as the text that the peer makes of it: `true`, `1`, `1.1` (for 1.10)."""
+    """Return a scalar as the text that the peer makes of it: `true`, `1`, `1.1` (for 1.10), `1.234567e+06`."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return _shortest(value) if isinstance(value, float) else str(value)
 
 
 def kind_of(node: yaml.Node) -> str:
@@ -177,6 +179,21 @@ def _boolean(text: str) -> bool:
     if text not in _TRUE | _FALSE:
         raise ValueError(text)
     return text in _TRUE
+
+
+def _shortest(value: float) -> str:
+    """Return Go's `strconv.FormatFloat(value, 'g', -1, 32)`: the fewest digits that mean *value* in 32 bits.
+
+    Not in 64: the peer's library writes every number that is to be text so.
+    """
+    single = c_float(value).value
+    if not math.isfinite(single):
+        return "NaN" if math.isnan(single) else f"{single:+}".title()
+    texts = (f"{single:.{digits}e}" for digits in range(9))
+    text = next(text for text in texts if c_float(float(text)).value == single)
+    mantissa, exponent = text.split("e")
+    power, fraction = int(exponent), len(mantissa.partition(".")[2])
+    return f"{float(text):.{max(fraction - power, 0)}f}" if -4 <= power < _EXPONENT_OF_TEXT_FROM else text
 
 
 def _integer(text: str) -> int:

@@ -39,9 +39,10 @@ def parse_duration(text: str) -> timedelta:
         return timedelta()
     if not rest:
         raise ValueError(f"time: invalid duration {_quoted(text)}")
-    nanoseconds = 0
-    while rest:
-        term, rest = _term(rest, text=text)
+    # Go's limit of the sum is the most negative value; what is too much ends the reading, however long the text is
+    nanoseconds = position = 0
+    while position < len(rest) and nanoseconds <= _LARGEST + 1:
+        term, position = _term(rest, position=position, text=text)
         nanoseconds += term
     if nanoseconds > _LARGEST + negative:  # the most negative value has no positive twin
         raise ValueError(f"time: invalid duration {_quoted(text)}")
@@ -67,9 +68,9 @@ def format_duration(value: timedelta) -> str:
     return f"{sign}{minutes}m{seconds}" if minutes else sign + seconds
 
 
-def _term(rest: str, *, text: str) -> tuple[int, str]:
-    """Return the nanoseconds of the first number with its unit, and what follows it."""
-    match = _TERM.match(rest)
+def _term(rest: str, *, position: int, text: str) -> tuple[int, int]:
+    """Return the nanoseconds of the number with its unit at *position*, and where the next one begins."""
+    match = _TERM.match(rest, position)
     assert match is not None  # noqa: S101 - every part of the pattern may be empty
     whole, fraction, unit = match["whole"], match["fraction"] or "", match["unit"]
     too_long = len(whole.lstrip("0")) > len(str(_LARGEST))
@@ -82,7 +83,7 @@ def _term(rest: str, *, text: str) -> tuple[int, str]:
     scale = _NANOSECONDS[unit]
     fraction = fraction[:18]  # finer than a nanosecond of an hour
     nanoseconds = int(whole.lstrip("0") or "0") * scale + int(fraction or "0") * scale // 10 ** len(fraction)
-    return nanoseconds, rest[match.end() :]
+    return nanoseconds, match.end()
 
 
 def _decimal(value: int, *, places: int) -> str:

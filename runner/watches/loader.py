@@ -30,6 +30,8 @@ from runner.watches.selector import is_qualified_name, read_selector
 GVK_KEYS = ("group", "version", "kind")
 PLANNED_KEYS = ("executor", "runTimeout", "watchDependentStatus", "handlers")
 """Our own keys that are read and checked, but do nothing yet."""
+PROXY_KEYS = ("watchDependentResources", "watchClusterScopedResources", "blacklist")
+"""The peer's keys about dependents: they do nothing as long as nothing watches those."""
 ENTRY_KEYS = (
     *GVK_KEYS,
     *("playbook", "role", "vars", "maxRunnerArtifacts", "reconcilePeriod", "manageStatus", "watchDependentResources"),
@@ -92,7 +94,7 @@ class _Loader:
         section = Section(node, place=place, known=ENTRY_KEYS, notes=self._notes)
         gvk = _gvk(section)
         section.place = section.place.in_entry(f"{place.entry} ({gvk})")
-        for key in PLANNED_KEYS:
+        for key in (*PLANNED_KEYS, *PROXY_KEYS):
             if key in section:
                 section.note(key, f"key {key} has no effect in this version")
         return self._build(section, gvk=gvk), section.place
@@ -111,7 +113,7 @@ class _Loader:
             snake_case_parameters=section.boolean("snakeCaseParameters", default=True),
             mark_unsafe=section.boolean("markUnsafe", default=False),
             max_runner_artifacts=_artifacts(section),
-            blacklist=tuple(_blacklisted(item) for item in section.sections("blacklist", known=GVK_KEYS)),
+            blacklist=tuple(item.gvk() for item in section.sections("blacklist", known=GVK_KEYS)),
             selector=read_selector(section),
             finalizer=self._finalizer(section),
             max_concurrent_reconciles=origins.workers.value,
@@ -199,7 +201,7 @@ def _entries(text: str, *, place: Place, notes: list[str]) -> list[yaml.Node]:
 
 
 def _gvk(section: Section) -> GVK:
-    gvk = GVK(section.text("group"), section.text("version"), section.text("kind"))
+    gvk = section.gvk()
     for name, value in (("version", gvk.version), ("kind", gvk.kind)):
         if not value:
             wrong = f"invalid GVK: {gvk}: {name} must not be empty"
@@ -217,7 +219,3 @@ def _artifacts(section: Section) -> int:
     """Return how many runs are kept: 20 for 0, as in the peer; for a negative number, all."""
     number = section.integer("maxRunnerArtifacts")
     return max(number, 0) if number else _DEFAULT_ARTIFACTS
-
-
-def _blacklisted(section: Section) -> GVK:
-    return GVK(section.text("group"), section.text("version"), section.text("kind"))

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runner.kube.objects import GVK
+from runner.settings import MOST_VERBOSE, MOST_WORKERS
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}\Z")
 
@@ -31,19 +32,23 @@ class Origins:
 
 
 def workers(gvk: GVK, *, environ: Mapping[str, str], default: Chosen, notes: list[str]) -> Chosen:
-    """Return how many objects of *gvk* are reconciled at once: the variable's value if it is positive."""
+    """Return how many objects of *gvk* are reconciled at once: the variable's value if it is positive; 1000 at most."""
     current = _given("MAX_CONCURRENT_RECONCILES", gvk, environ=environ)
     chosen = current or _given("WORKER", gvk, environ=environ)
     if chosen and not current:
         replacement = _names("MAX_CONCURRENT_RECONCILES", gvk)[0]
         notes.append(f"Environment variable {chosen} is deprecated, use {replacement} instead")
-    return _value(chosen, environ=environ, default=default, limits=(1, None), notes=notes)
+    given = _value(chosen, environ=environ, default=default, limits=(1, None), notes=notes)
+    if given.value <= MOST_WORKERS:
+        return given
+    notes.append(f"{given.source} asks for {given.value} workers; using the most, {MOST_WORKERS}")
+    return replace(given, value=MOST_WORKERS)
 
 
 def verbosity(gvk: GVK, *, environ: Mapping[str, str], default: Chosen, notes: list[str]) -> Chosen:
     """Return the number of `v`s for *gvk*: the variable's value if it is 0 to 7."""
     chosen = _given("ANSIBLE_VERBOSITY", gvk, environ=environ)
-    return _value(chosen, environ=environ, default=default, limits=(0, 7), notes=notes)
+    return _value(chosen, environ=environ, default=default, limits=(0, MOST_VERBOSE), notes=notes)
 
 
 def _names(prefix: str, gvk: GVK) -> list[str]:

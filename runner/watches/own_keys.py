@@ -8,7 +8,6 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from runner.kube.objects import GVK
 from runner.watches.model import DependentStatus
 from runner.watches.section import Section
 
@@ -38,7 +37,7 @@ def read_dependent_status(entry: Section) -> tuple[DependentStatus, ...]:
 
 
 def _dependent(section: Section) -> DependentStatus:
-    gvk = GVK(section.text("group"), section.text("version"), section.text("kind"))
+    gvk = section.gvk()
     for name, value in (("version", gvk.version), ("kind", gvk.kind)):
         if not value:
             raise section.error(name, "must not be empty", remedy=f"add the {name} of the dependents")

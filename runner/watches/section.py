@@ -13,11 +13,14 @@ from typing import Any
 
 import yaml
 
+from runner.kube.objects import GVK
 from runner.watches.document import Scalar, json_of, key_of, kind_of, line_of, pairs_of, scalar_of, text_of
 from runner.watches.durations import parse_duration
 from runner.watches.problems import Place, WatchesError
 
 _WORKERS = "; set --max-concurrent-reconciles or the variable MAX_CONCURRENT_RECONCILES_<KIND>_<GROUP>"
+_BEYOND = 2**63
+"""The first number that Go's int cannot hold."""
 _ELSEWHERE = {
     "maxworkers": _WORKERS,
     "workers": _WORKERS,
@@ -52,6 +55,10 @@ class Section:
         """Return a list of strings."""
         return tuple(_text(item, place=self.at(name), notes=self._notes) for item in self._items(name))
 
+    def gvk(self) -> GVK:
+        """Return the fields `group`, `version` and `kind`, empty where they are unset."""
+        return GVK(self.text("group"), self.text("version"), self.text("kind"))
+
     def boolean(self, name: str, *, default: bool) -> bool:
         """Return a boolean field."""
         value = self._scalar(name)
@@ -67,9 +74,12 @@ class Section:
         value = self._scalar(name)
         if value is None:
             return 0
-        if isinstance(value, bool | str) or not float(value).is_integer():
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        if isinstance(value, bool | str) or not whole:
             wrong = f"must be a whole number, not {kind_of(self._nodes[name])}"
             raise self.error(name, wrong, remedy="write digits, without quotes")
+        if not -_BEYOND <= value < _BEYOND:
+            raise self.error(name, "must fit in 64 bits", remedy="write a smaller number")
         return int(value)
 
     def duration(self, name: str) -> timedelta | None:

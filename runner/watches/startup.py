@@ -24,7 +24,9 @@ def log_watches(loaded: Watches, *, settings: Settings, logger: Logger) -> None:
     """Log the notes on the file, a line for each watch, and a warning for each whose specs are templates."""
     log = logger.named("watches")
     for note in loaded.notes:
-        log.info("A note on the watches file", note=note)
+        log.warning("A note on the watches file", note=note)
+    if not loaded.watches:
+        log.warning("The watches file names no kind: nothing will be reconciled", file=str(settings.watches_file))
     for watch in loaded.watches:
         log.info("Watch", **fields_of(watch, origins=loaded.origins.get(watch.gvk), settings=settings))
     for watch in loaded.watches:
@@ -34,6 +36,11 @@ def log_watches(loaded: Watches, *, settings: Settings, logger: Logger) -> None:
                 "markUnsafe: true makes them plain text",
                 gvk=str(watch.gvk),
             )
+    if any(watch.watch_dependent_resources for watch in loaded.watches):
+        log.warning(
+            "There is no proxy in this version: nothing puts owner references on what a role makes, and dependents are "
+            "not watched"
+        )
 
 
 def fields_of(watch: Watch, *, origins: Origins | None, settings: Settings) -> dict[str, Any]:

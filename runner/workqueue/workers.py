@@ -6,9 +6,9 @@ This is the worker boundary: whatever a handler raises ends here, is logged, and
 from __future__ import annotations
 
 import asyncio
-import traceback
 from collections.abc import Awaitable, Callable
 
+from runner.errors import OperatorError
 from runner.logs import Logger
 from runner.observe.activity import Activity
 from runner.workqueue.request import Request
@@ -56,25 +56,23 @@ async def _work(queue: WorkQueue, *, handle: Handle, logger: Logger) -> None:
 async def _handle_one(queue: WorkQueue, request: Request, *, handle: Handle, logger: Logger) -> None:
     try:
         await handle(request)
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as cancelled:
         # Somebody cancels this worker: end. A cancelled task inside the handler is a failure like any other.
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        _retry(queue, request, logger=logger, error="the handler's work was cancelled")
+        error = OperatorError("the handler's work was cancelled").with_traceback(cancelled.__traceback__)
+        _retry(queue, request, logger=logger, error=error)
     except Exception as error:  # noqa: BLE001 - the worker boundary: no handler may end the worker of other keys
-        _retry(queue, request, logger=logger, error=f"{type(error).__name__}: {error}")
+        logger.error("Observed a panic", panic=type(error).__name__, **_keys(request), error=error)
+        _retry(queue, request, logger=logger, error=error)
 
 
-def _retry(queue: WorkQueue, request: Request, *, logger: Logger, error: str) -> None:
-    """Log the error being handled, in the peer's words, and let the key wait for its next try."""
+def _retry(queue: WorkQueue, request: Request, *, logger: Logger, error: Exception) -> None:
+    """Log *error*, in the peer's words, and let the key wait for its next try; the logger adds where it was raised."""
     delay = queue.add_rate_limited(request)
-    logger.error(
-        "Reconciler error",
-        GVK=str(request.gvk),
-        namespace=request.namespace,
-        name=request.name,
-        error=error,
-        retry_in_seconds=round(delay, 3),
-        stacktrace=traceback.format_exc(),
-    )
+    logger.error("Reconciler error", **_keys(request), error=error, retry_in_seconds=round(delay, 3))
+
+
+def _keys(request: Request) -> dict[str, str]:
+    return {"GVK": str(request.gvk), "namespace": request.namespace, "name": request.name}

@@ -7,14 +7,20 @@ import re
 import shlex
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from runner.cli.configure import configure
+from runner.cli.flags import FLAGS
+from runner.cli.run import run
+from runner.observe.address import split_address
 from runner.settings import Settings
 from runner.watches.loader import load_watches
 
 ROOT = Path(__file__).resolve().parents[2]
+CONFIG = ROOT / "config"
 _PIN = re.compile(r"^([A-Za-z0-9_.-]+)==(\S+)", re.MULTILINE)
 
 
@@ -97,3 +103,82 @@ def test_crds_have_one_home() -> None:
     referring = yaml.safe_load((ROOT / "config" / "crd" / "kustomization.yaml").read_text())
     assert referring["resources"] == ["../../crds"]
     assert list((ROOT / "config" / "crd").glob("*.yaml")) == [ROOT / "config" / "crd" / "kustomization.yaml"]
+
+
+def manifests(kind: str) -> dict[str, dict[str, Any]]:
+    """Return the objects of *kind* that `config/` deploys, by name."""
+    documents = [
+        document
+        for folder in ("default", "manager", "rbac")
+        for name in yaml.safe_load((CONFIG / folder / "kustomization.yaml").read_text())["resources"]
+        if name.endswith(".yaml")
+        for document in yaml.safe_load_all((CONFIG / folder / name).read_text())
+    ]
+    return {document["metadata"]["name"]: document for document in documents if document["kind"] == kind}
+
+
+def deployed() -> Settings:
+    """Return the settings that the manager's arguments make."""
+    (container,) = manifests("Deployment")["controller-manager"]["spec"]["template"]["spec"]["containers"]
+    context = run.make_context("run", list(container["args"]))
+    values = {flag.name: context.params[flag.parameter] for flag in FLAGS}
+    return configure(values, given=(), environ={}).settings
+
+
+def granted(account: str) -> set[tuple[str, str, str]]:
+    """Return what the roles bound to the service account *account* allow: group, resource and verb."""
+    roles = {"ClusterRole": manifests("ClusterRole"), "Role": manifests("Role")}
+    bindings = [*manifests("ClusterRoleBinding").values(), *manifests("RoleBinding").values()]
+    return {
+        (group, resource, verb)
+        for binding in bindings
+        if [subject["name"] for subject in binding["subjects"]] == [account]
+        for rule in roles[binding["roleRef"]["kind"]][binding["roleRef"]["name"]]["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_the_manager_elects_a_leader_and_guards_its_metrics() -> None:
+    """The arguments are ones that `run` takes, and mean one leader, and metrics by TLS and RBAC."""
+    settings = deployed()
+    assert (settings.leader_election.enabled, settings.leader_election.id) == (True, "aws-operator")
+    assert (settings.serving.metrics_secure, settings.serving.metrics_require_rbac) == (True, True)
+
+
+def test_the_managers_account_may_do_what_its_arguments_need() -> None:
+    """Leases and Events for the election, reviews for the metrics, and a Role of one namespace for Leases."""
+    needed = {
+        *(("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "update")),
+        *(("", "events", verb) for verb in ("create", "patch")),
+        ("authentication.k8s.io", "tokenreviews", "create"),
+        ("authorization.k8s.io", "subjectaccessreviews", "create"),
+    }
+    (account,) = manifests("ServiceAccount")
+    assert manifests("Deployment")["controller-manager"]["spec"]["template"]["spec"]["serviceAccountName"] == account
+    assert needed <= granted(account)
+    (role,) = manifests("Role").values()
+    assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"leases", "events"}
+
+
+def test_the_metrics_service_reaches_the_manager() -> None:
+    """Its selector finds the pod, and its ports lead to where the arguments and the probes say."""
+    pod = manifests("Deployment")["controller-manager"]["spec"]["template"]
+    (service,) = manifests("Service").values()
+    (container,) = pod["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    assert service["metadata"]["namespace"] == manifests("Deployment")["controller-manager"]["metadata"]["namespace"]
+    serving = deployed().serving
+    (target,) = (ports[port["targetPort"]] for port in service["spec"]["ports"])
+    assert split_address(serving.metrics_bind_address) == ("", target)
+    assert split_address(serving.health_probe_bind_address) == ("", ports["probes"])
+
+
+@pytest.mark.parametrize("folder", ["default", "manager", "rbac"])
+def test_kustomize_takes_every_manifest(folder: str) -> None:
+    """A file that no kustomization names would never be deployed; `extra_rules.yaml` is an input of others."""
+    listed = yaml.safe_load((CONFIG / folder / "kustomization.yaml").read_text())["resources"]
+    there = {path.name for path in (CONFIG / folder).glob("*.yaml")} - {"kustomization.yaml", "extra_rules.yaml"}
+    assert {name for name in listed if name.endswith(".yaml")} == there

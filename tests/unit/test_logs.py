@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import re
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import pytest
 
 from runner.errors import ConfigError
-from runner.logs import Logger, RecordingSink, Sink, console_sink, json_sink, timestamp
+from runner.logs import BUGS, Logger, RecordingSink, Sink, console_sink, json_sink, records_of_libraries, timestamp
 
 
 def test_a_record_is_one_line_of_json_in_the_peers_order(capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,19 +203,18 @@ def test_json_is_written_without_spaces(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("level", "written"),
     [
-        ("1", ["debug"]),
-        ("2", ["debug", "Level(-2)"]),
-        ("3", ["debug", "Level(-2)", "Level(-3)"]),
-        ("debug", ["debug"]),
-        ("info", []),
+        ("1", ["debug", "info"]),
+        ("2", ["debug", "info"]),
+        ("debug", ["debug", "info"]),
+        ("info", ["info"]),
     ],
 )
-def test_verbosities_have_zaps_names(level: str, written: list[str]) -> None:
-    """1 is debug, more is Level(-2) and so on; the log level is the highest that is written."""
+def test_a_verbosity_is_debug(level: str, written: list[str]) -> None:
+    """A number above 0 writes what debug writes: nothing is logged below it."""
     sink = RecordingSink()
     logger = Logger(level=level, sink=sink)
-    for verbosity in (1, 2, 3):
-        logger.verbose(verbosity, "said")
+    for write in (logger.debug, logger.info):
+        write("said")
 
     assert [record["level"] for record in sink.records] == written
 
@@ -235,6 +236,19 @@ def test_stacks_begin_at_their_level(stacktrace_level: str, with_stack: list[str
         function, place = stack.splitlines()[:2]
         assert function.endswith(".test_stacks_begin_at_their_level")
         assert re.fullmatch(r"\t.*test_logs\.py:\d+", place)
+
+
+@pytest.mark.parametrize(
+    ("error", "with_stack"),
+    [(ConfigError("wrong"), False), ("text", False), (None, False), (ValueError("a bug"), True)],
+)
+def test_only_bugs_have_a_stack_where_nothing_else_is_asked_for(error: object, with_stack: bool) -> None:  # noqa: FBT001
+    """An error that somebody foresaw says what to do; of one that nobody foresaw, the place is what helps."""
+    sink = RecordingSink()
+    logger = Logger(sink=sink, stacktrace_level=BUGS)
+    logger.warning("Odd", error=error)
+    logger.error("Failed", error=error)
+    assert ["stacktrace" in record for record in sink.records] == [False, with_stack]
 
 
 def test_the_stack_of_an_error_is_where_it_was_raised() -> None:
@@ -281,14 +295,36 @@ def test_a_logger_writes_the_time_that_it_was_told() -> None:
 
 def test_the_console_format_is_zaps(capsys: pytest.CaptureFixture[str]) -> None:
     """Time, level, logger, sentence and keys between tabs; the stack on lines of its own."""
-    logger = Logger("cmd", sink=console_sink, stacktrace_level="warn", level="2")
+    logger = Logger("cmd", sink=console_sink, stacktrace_level="warn", level="debug")
     logger.info("It runs", kind="Web", n=1)
-    logger.verbose(2, "Quietly")
+    logger.debug("Quietly")
     logger.warning("It limps\n", error="x")
     lines = capsys.readouterr().err.splitlines()
 
     time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
     assert re.fullmatch(time + r'\tINFO\tcmd\tIt runs\t\{"kind": "Web", "n": 1\}', lines[0])
-    assert re.fullmatch(time + r"\tLEVEL\(-2\)\tcmd\tQuietly", lines[1])
+    assert re.fullmatch(time + r"\tDEBUG\tcmd\tQuietly", lines[1])
     assert re.fullmatch(time + r'\tWARN\tcmd\tIt limps\\n\t\{"error": "x"\}', lines[2])
     assert lines[3].endswith(".test_the_console_format_is_zaps")
+
+
+def test_records_of_libraries_are_ours() -> None:
+    """A library's warning or error, and a warning of Python, is a line of the log; its traceback is for debugging."""
+    for level, tracebacks in (("info", 0), ("debug", 1)):
+        sink = RecordingSink()
+        with records_of_libraries(Logger("cmd", sink=sink, level=level)):
+            logging.getLogger("kubernetes.client").error("lost %s", "it", exc_info=ValueError("why"))
+            logging.getLogger("asyncio").warning("slow")
+            warnings.showwarning("old", DeprecationWarning, "f.py", 1)
+        assert [record["logger"] for record in sink.records if "traceback" not in record] == [
+            "kubernetes.client",
+            "asyncio",
+            "py.warnings",
+        ]
+        assert (sink.records[0]["level"], sink.records[0]["msg"], sink.records[0]["error"]) == (
+            "error",
+            "lost it",
+            "why",
+        )
+        assert sum("traceback" in record for record in sink.records) == tracebacks
+    assert not [handler for handler in logging.getLogger().handlers if type(handler).__module__ == "runner.logs"]

@@ -27,12 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the comparison and return the exit code."""
     options = _parse(arguments)
     cases = [case for case in CASES if not options.case or case.name[:2] in options.case]
+    if options.replay:
+        return _report(cases, out=options.out)
     sides = [ours()] if options.peer is None else [peer(options.peer, path=options.peer_path), ours()]
-    if options.replay is None:
-        refuse_busy_ports()
-        with _cluster(options.plane) as cluster:
-            _observe(cases, sides=sides, cluster=cluster, out=options.out)
-    if len(sides) < 2:
+    refuse_busy_ports()
+    with _cluster(options.plane) as cluster:
+        _observe(cases, sides=sides, cluster=cluster, out=options.out)
+    if options.peer is None:
         print(f"observed ours alone: {options.out}")
         return 0
     return _report(cases, out=options.out)
@@ -48,7 +49,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="where logs, observations and report.md go")
     parser.add_argument("--plane", type=Path, help="the folder of a running control plane; otherwise one is started")
     parser.add_argument("--case", action="append", default=[], help="two digits: only this case (more than once)")
-    parser.add_argument("--replay", action="store_const", const=True, help="compare what --out has, and run nothing")
+    parser.add_argument("--replay", action="store_true", help="compare what --out has, and run nothing")
     return parser.parse_args(arguments)
 
 

@@ -36,9 +36,15 @@ async def server(metrics: Metrics) -> AsyncIterator[UserMetricsServer]:
     await server.stop()
 
 
+def url(server: UserMetricsServer) -> str:
+    """Return where *server* takes metrics."""
+    return f"http://localhost:{server.port}/metrics"
+
+
 async def run(server: UserMetricsServer, *, environ: dict[str, str] | None = None, **arguments: Any) -> dict[str, Any]:
     """Run the module in a process of its own, and return its result without the echo of the arguments."""
-    given = {"name": "thing", "description": "About it", "address": f"http://localhost:{server.port}/metrics"}
+    address = {} if "address" in arguments else {"address": url(server)}
+    given = {"name": "thing", "description": "About it", **address}
     code = f"""
 import sys
 sys.path.insert(0, {str(COLLECTIONS)!r})
@@ -47,7 +53,8 @@ basic._ANSIBLE_PROFILE = "legacy"  # the wrapper around a module sets it, from a
 from {MODULE} import main
 main()
 """
-    text = json.dumps({"ANSIBLE_MODULE_ARGS": {**given, **arguments}})
+    wanted = {name: value for name, value in {**given, **arguments}.items() if name != "address" or value}
+    text = json.dumps({"ANSIBLE_MODULE_ARGS": wanted})
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, text, stdout=asyncio.subprocess.PIPE, env=environ or {}
     )
@@ -98,9 +105,29 @@ async def test_a_proxy_is_not_asked_for_this_machine(server: UserMetricsServer, 
 
 async def test_no_answer_fails_the_task_with_the_address(server: UserMetricsServer) -> None:
     """Where nobody listens, the message names address and flag instead of a traceback."""
-    address = f"http://localhost:{server.port}/metrics"
+    address = url(server)
     await server.stop()
     result = await run(server, address=address, gauge={})
     assert result["failed"]
     assert result["msg"].startswith(f"cannot send the metric to {address}: ")
     assert "--user-metrics-bind-address" in result["msg"]
+
+
+async def test_the_operators_address_is_the_default(server: UserMetricsServer, metrics: Metrics) -> None:
+    """A task that names no address sends to the operator of its run; one that does, to that one."""
+    named = {"OPERATOR_USER_METRICS_ADDRESS": url(server)}
+    assert await run(server, environ=named, address="", gauge={"set": 1}) == {"changed": True}
+    assert shown(metrics) == ["thing 1"]
+    elsewhere = {"OPERATOR_USER_METRICS_ADDRESS": "http://localhost:1/metrics"}
+    assert await run(server, environ=elsewhere, address=url(server), gauge={"set": 2}) == {"changed": True}
+    assert shown(metrics) == ["thing 2"]
+
+
+async def test_an_operator_without_metrics_only_makes_it_warn(server: UserMetricsServer, metrics: Metrics) -> None:
+    """The task succeeds, says that nothing was sent and why, and no other operator on this machine is asked."""
+    result = await run(server, environ={"OPERATOR_USER_METRICS_ADDRESS": ""}, address="", gauge={})
+    assert not result["changed"]
+    assert "failed" not in result
+    assert "--user-metrics-bind-address" in result["msg"]
+    assert result["warnings"]
+    assert not list(metrics.user.collect())

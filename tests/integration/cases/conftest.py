@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from runner.assembly import cold_executor
+from runner.clock import SystemClock
 from runner.execution.executor import Executor
 from runner.kube.client import KubeClient
 from runner.kube.objects import GVK, Object, name_of, resource_version_of
@@ -71,7 +72,7 @@ def sink() -> RecordingSink:
 @pytest.fixture
 def cold(settings: Settings, sink: RecordingSink) -> Executor:
     """Return the executor that really runs Ansible."""
-    return cold_executor(settings=settings, logger=Logger(sink=sink))
+    return cold_executor(settings=settings, logger=Logger(sink=sink), clock=SystemClock())
 
 
 Playbook = Callable[[str, str], Content]

@@ -183,7 +183,7 @@ async def test_no_way_to_fail_lets_the_object_go(
 ) -> None:
     """However the finalizer's run fails the object stays; after the repair ours alone is taken off (field case F2)."""
     if way == "unreachable" and shutil.which("ssh") is None:
-        pytest.skip("needs an ssh client")
+        pytest.skip("needs an ssh client: apt-get install openssh-client")
     content = playbook("finalize.yml", "[]")
     assert content.playbook is not None
     content.playbook.write_text(BREAKS[way])

@@ -33,6 +33,7 @@ NAMES = {
 AFFINITY: dict[str, Any] = {
     "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"aKey": []}]}}
 }
+RESERVED = {"__ansible_type": "x"}
 HIJACK = {"ansibleConnection": "ssh", "ansiblePythonInterpreter": "/bin/false", "ansible_host": "192.0.2.1"}
 DUMPS = """
 - ansible.builtin.file: {path: "{{ out }}", state: directory}
@@ -103,13 +104,13 @@ async def test_a_spec_arrives_under_the_peers_names_and_takes_over_nothing(
         finalizer=Finalizer(name="bugs.example.com/finalizer", vars={"state": "absent"}),
     )
     async with running_operator([watch], settings=settings, executor=cold, sink=sink):
-        await probes.create("web", spec=spec)
+        await probes.create("web", spec={**spec, **RESERVED})
         await until(lambda: _succeeded(probes, "web"), what="Successful")
         found = await probes.get("web")
         await probes.delete("web")
         await until(lambda: _gone(probes, "web"), what="the end of the deletion")
 
-    assert found["spec"] == spec
+    assert found["spec"] == {**spec, **RESERVED}
     seen = json.loads((tmp_path / "out/present.json").read_text())
     assert seen["named"] == {name: spec[key] for key, name in NAMES.items()}
     assert seen["affinity"] == {
@@ -124,13 +125,17 @@ async def test_a_spec_arrives_under_the_peers_names_and_takes_over_nothing(
     assert seen["whole"]["metadata"]["uid"] == found["metadata"]["uid"]
     assert json.loads((tmp_path / "out/absent.json").read_text())["state"] == "absent"
 
-    notes = [record["note"] for record in sink.records if "note" in record]
-    for name in ("ansible_connection", "ansible_python_interpreter", "ansible_host"):
-        assert any(name in note for note in notes)
+    # One line of them for the generation, and one for the deletion, which is a new one.
+    told = [record for record in sink.records if record["msg"] == "Values of the object are not used as they are"]
+    assert 1 <= len(told) <= 2
+    notes = [note for record in told for note in record["notes"]]
+    for name in ("ansibleConnection", "ansiblePythonInterpreter", "ansible_host", "__ansible_type"):
+        assert any(f"spec.{name}" in note and "left out" in note for note in notes)
     events = await _dropped(probes)
     assert {(event["type"], event["involvedObject"]["name"]) for event in events} == {("Warning", "web")}
     assert all(
-        event["message"].endswith(": ansibleConnection, ansiblePythonInterpreter, ansible_host") for event in events
+        event["message"].endswith(": __ansible_type, ansibleConnection, ansiblePythonInterpreter, ansible_host")
+        for event in events
     )
     assert "192.0.2.1" not in json.dumps([*events, *notes])
 
@@ -157,6 +162,7 @@ async def test_dropped_keys_are_told_once_for_each_generation(probes: Probes, se
         await probes.patch("web", {"spec": {"ansible_host": None}})
         await until(lambda: _runs(executor, 3), what="the edit's run")
         assert sorted(event["message"].count(",") for event in await _dropped(probes)) == [2, 3]
+    assert [request.notes_told for request in executor.requests] == [False, True, False]
 
 
 async def _runs(executor: ScriptedExecutor, count: int) -> bool:

@@ -180,6 +180,7 @@ async def test_a_play_that_asks_to_come_back_goes_on_to_its_end(
         await wait_until(lambda: _tried(sink, "one", 2), what="the requested run", limit=120)
         await wait_until(lambda: _successful(probes, "one"), what="the success")
     assert _delays(sink, "one")[:2] == [0.5, 0.5]
+    assert "Set the reconciliation to occur after 500ms" in sink.sentences()
 
 
 async def test_a_period_that_cannot_be_used_is_a_failure_with_a_sentence(
@@ -226,7 +227,7 @@ async def test_a_finalizer_run_that_asks_for_time_keeps_the_finalizer_that_long(
 
 def _delays(sink: RecordingSink, name: str) -> list[float | None]:
     """Return the seconds to the next turn after each reconcile of an object; None where there is none."""
-    decided = [r for r in sink.records if r["msg"] == "Reconciled" and r["name"] == name and r["decision"]]
+    decided = [r for r in sink.records if r["msg"] == "Reconciled" and r["name"] == name]
     return [record.get("requeueAfterSeconds") for record in decided]
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from runner.assembly import cold_executor
+from runner.clock import SystemClock
 from runner.errors import NotFound
 from runner.execution.executor import Executor
 from runner.execution.processes import processes_of
@@ -214,7 +215,7 @@ async def test_a_missing_program_is_named_and_an_edit_is_tried_at_once(
     execution = replace(settings.execution, ansible_python=str(python))
     patient = replace(settings, execution=execution, backoff=BackoffSettings(base=3600.0, cap=3600.0))
     role = _write_role(tmp_path / "roles/probe", "- ansible.builtin.debug: {}\n")
-    executor = cold_executor(settings=patient, logger=Logger(sink=RecordingSink()))
+    executor = cold_executor(settings=patient, logger=Logger(sink=RecordingSink()), clock=SystemClock())
     async with running_operator([Watch(gvk=PROBES, content=role)], settings=patient, executor=executor):
         await probes.create("web")
         await until(partial(has_failed, probes, "web"), what="Failure")
@@ -229,7 +230,7 @@ async def test_a_missing_program_is_named_and_an_edit_is_tried_at_once(
         await until(partial(succeeded, probes, "web", generation=2), what="the edit's run")
 
 
-@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs an ssh client")
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs an ssh client: apt-get install openssh-client")
 async def test_the_recap_decides_in_runs_and_in_finalizer_runs(
     probes: Probes, settings: Settings, cold: Executor, sink: RecordingSink, tmp_path: Path
 ) -> None:

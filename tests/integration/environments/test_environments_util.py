@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from textwrap import dedent
 
+import pytest
+
 from runner.kube.client import KubeClient
 from runner.kube.discovery import Resource
 from runner.kube.objects import GVK
@@ -117,8 +119,9 @@ async def test_the_modules_take_and_give_what_the_public_ones_do(
     assert "invalid time input" in seen["requeue"]
 
 
-async def test_an_installed_collection_of_that_name_comes_first(plays: Plays, tmp_path: Path) -> None:
-    """Where ANSIBLE_COLLECTIONS_PATH has an operator_sdk.util, that one runs, and ours is not in its way."""
+@pytest.mark.parametrize("way", ["ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_COLLECTIONS_PATHS", "ANSIBLE_CONFIG"])
+async def test_an_installed_collection_of_that_name_comes_first(plays: Plays, tmp_path: Path, way: str) -> None:
+    """Where a configured folder has an operator_sdk.util, that one runs: both spellings count, on each version."""
     base = tmp_path / "collections/ansible_collections/operator_sdk/util"
     (base / "plugins/modules").mkdir(parents=True)
     module = """\
@@ -128,7 +131,10 @@ async def test_an_installed_collection_of_that_name_comes_first(plays: Plays, tm
     """
     (base / "plugins/modules/requeue_after.py").write_text(dedent(module))
     (base / "MANIFEST.json").write_text('{"collection_info": {"namespace": "operator_sdk", "name": "util"}}')
-    bench = plays.bench(tmp_path / "bench", ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "collections"))
+    config = tmp_path / "ansible.cfg"
+    config.write_text("[defaults]\ncollections_paths = collections\n")
+    value = config if way == "ANSIBLE_CONFIG" else tmp_path / "collections"
+    bench = plays.bench(tmp_path / "bench", **{way: str(value)})
     outcome = await bench.run(bench.request(bench.tasks("- operator_sdk.util.requeue_after: {time: 1h}\n")))
     assert outcome.success, outcome.failures
     assert outcome.requeue_after is not None

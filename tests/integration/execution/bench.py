@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from runner.clock import SystemClock
 from runner.execution.cold import ColdExecutor
 from runner.execution.executor import Outcome, RunRequest
 from runner.execution.kubeconfigs import RunKubeconfig
@@ -48,6 +49,7 @@ class Bench:
         return ColdExecutor(
             settings=settings,
             kubeconfigs=RunKubeconfig(settings=self.kube, environ={}),
+            clock=SystemClock(),
             logger=Logger(sink=self.sink),
             observers=[lambda _, event: self.events.append(event)],
         )

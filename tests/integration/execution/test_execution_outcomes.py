@@ -138,3 +138,35 @@ def test_a_syntax_error_fails_with_the_parsers_words(outcomes: Mapping[str, Outc
     outcome = outcomes["syntax"]
     assert not outcome.success
     assert "playbook.yml" in outcome.failures[0]
+
+
+async def test_a_run_that_failed_without_ansible_says_what_did(tmp_path: Path) -> None:
+    """Where the exit code is 0, the log line's error is what failed all the same."""
+    bench = Bench(tmp_path)
+    outcome = await bench.run(bench.request(bench.tasks('- operator_sdk.util.requeue_after: {time: ""}\n')))
+    (record,) = [record for record in bench.sink.records if record["msg"] == "Ansible-runner failed"]
+    assert (outcome.rc, record["rc"]) == (0, 0)
+    assert 'cannot use the period ""' in record["error"]
+
+
+async def test_what_is_not_used_is_told_in_one_line_unless_it_was(tmp_path: Path) -> None:
+    """All keys stand in one record; a run for a state that was told already has none."""
+    bench = Bench(tmp_path)
+    spec = {"ansible_host": "x", "ansiblePort": 1, "fooBar": 1, "foo_bar": 2}
+    request = bench.request(bench.tasks("- ansible.builtin.meta: noop\n"), spec=spec)
+    await bench.run(request)
+    await bench.run(replace(request, ident="2", notes_told=True))
+    (record,) = [record for record in bench.sink.records if "notes" in record]
+    told = " ".join(record["notes"])
+    assert all(key in told for key in ("spec.ansiblePort", "spec.ansible_host", "foo_bar"))
+
+
+async def test_a_failed_run_fills_no_log(tmp_path: Path) -> None:
+    """The log repeats a message of any length as short as the condition does; the outcome has it whole."""
+    bench = Bench(tmp_path)
+    outcome = await bench.run(bench.request(bench.tasks("- ansible.builtin.fail: {msg: \"{{ 'x' * 100000 }}\"}\n")))
+    assert len(outcome.failures[0]) == 100_000
+    (record,) = [record for record in bench.sink.records if record["msg"] == "Ansible-runner failed"]
+    (told,) = record["failures"]
+    assert len(told) == 8192
+    assert told.endswith("... (message cut)")

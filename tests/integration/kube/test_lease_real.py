@@ -151,7 +151,6 @@ async def test_a_stalled_leader_is_followed_after_its_lease(arena: Field) -> Non
     until = first.elector.valid_until
     second.start()
     await eventually(lambda: second.elector.leading)
-    assert time.monotonic() >= until
     assert second.changes[1][0] >= until
     assert first.elector.fenced
 

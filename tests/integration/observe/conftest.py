@@ -10,13 +10,14 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from runner.assembly import Operator
+from runner.assembly import Operator, Shared
 from runner.execution.executor import Executor
 from runner.kube.client import KubeClient
 from runner.kube.discovery import Resource
 from runner.kube.objects import GVK, Object
 from runner.localdev.plane import ControlPlane
 from runner.observe.endpoint import MetricsServer
+from runner.observe.metrics import Metrics
 from runner.observe.user_metrics_server import UserMetricsServer
 from runner.settings import Settings
 from runner.testing.cluster import crd, install_crd
@@ -76,8 +77,13 @@ def run_scraped(settings: Settings) -> RunScraped:
     """Give a function that runs an operator for a block, and yields its servers once they listen."""
 
     @contextlib.asynccontextmanager
-    async def run(watches: Sequence[Watch], *, executor: Executor) -> AsyncIterator[Scraped]:
-        async with running_operator(watches, settings=settings, executor=executor) as operator:
+    async def run(
+        watches: Sequence[Watch], *, executor: Executor, metrics: Metrics | None = None
+    ) -> AsyncIterator[Scraped]:
+        def adjust(shared: Shared) -> Shared:
+            return replace(shared, metrics=metrics or shared.metrics)
+
+        async with running_operator(watches, settings=settings, executor=executor, adjust=adjust) as operator:
             servers = scraped(operator)
             await eventually(lambda: servers.user_metrics.port)
             yield servers

@@ -8,6 +8,7 @@ from runner.kube.client import KubeClient
 from runner.kube.objects import GVK
 from runner.testing.cluster import crd, install_crd, wait_until
 from runner.testing.executor import ScriptedExecutor, failed
+from runner.watches.durations import PERIOD_ANNOTATION
 from runner.watches.model import Content, LabelRequirement, Watch
 from tests.integration.observe.conftest import WIDGETS, RunScraped, Samples, Scraped, Widgets, sample
 
@@ -65,6 +66,18 @@ async def test_a_result_is_counted_where_the_status_is_not_ours(widgets: Widgets
     async with run_scraped([watch], executor=ScriptedExecutor()) as scraped:
         await widgets.create("one")
         await _until(scraped, "ansible_operator_reconcile_result", 1, GVK=GVK_LABEL, result="succeeded")
+
+
+async def test_a_failure_without_a_run_is_counted(widgets: Widgets, run_scraped: RunScraped) -> None:
+    """Each reconcile that refuses a broken period annotation is one failed result, as with the peer."""
+    executor = ScriptedExecutor()
+    async with run_scraped([Watch(gvk=WIDGETS, content=Content())], executor=executor) as scraped:
+        await widgets.create("one", annotations={PERIOD_ANNOTATION: "1d"})
+        page = await _until(scraped, "controller_runtime_reconcile_errors_total", 2, controller=LABEL)
+    assert executor.requests == []
+    for series in ("ansible_operator_reconcile_result", "ansible_operator_reconcile_results_total"):
+        assert sample(page, series, GVK=GVK_LABEL, result="failed") == 2
+    assert sample(page, "ansible_operator_reconciles_count", GVK=GVK_LABEL) is None
 
 
 async def test_objects_appear_and_go(widgets: Widgets, run_scraped: RunScraped) -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from runner.assembly import cold_executor
+from runner.clock import SystemClock
 from runner.logs import Logger, RecordingSink
+from runner.observe.metrics import Metrics
 from runner.settings import ExecutionSettings, Settings, environment
 from runner.testing.cluster import wait_until
 from runner.watches.model import Content, Watch
@@ -62,7 +64,9 @@ async def test_tasks_make_metrics(widgets: Widgets, run_scraped: RunScraped, set
     playbook = scratch / "playbook.yml"
     playbook.write_text(TASKS)
     execution = ExecutionSettings(runner_dir=scratch / "runner", environ=environment())
-    executor = cold_executor(settings=replace(settings, execution=execution), logger=Logger(sink=RecordingSink()))
+    executor = cold_executor(
+        settings=replace(settings, execution=execution), logger=Logger(sink=RecordingSink()), clock=SystemClock()
+    )
     variables: dict[str, str] = {}
     watch = Watch(gvk=WIDGETS, content=Content(playbook=playbook), vars=variables)
     async with run_scraped([watch], executor=executor) as scraped:
@@ -92,3 +96,30 @@ async def test_tasks_make_metrics(widgets: Widgets, run_scraped: RunScraped, set
     assert "# TYPE sanity_summary summary" in lines
     assert any(line.startswith("sanity_histogram_bucket{") for line in lines)
     assert any(line.startswith("gauge_time_test 1") for line in lines)
+
+
+async def test_a_run_is_told_where_its_operator_takes_metrics(
+    widgets: Widgets, run_scraped: RunScraped, settings: Settings, scratch: Path
+) -> None:
+    """A task without an address reaches the operator that runs it, whatever its --user-metrics-bind-address."""
+    playbook = scratch / "playbook.yml"
+    playbook.write_text(
+        "- hosts: localhost\n  gather_facts: false\n  tasks:\n"
+        "  - operator_sdk.util.osdk_metric: {name: told_test, description: A test, gauge: {set: 5}}\n"
+    )
+    execution = ExecutionSettings(runner_dir=scratch / "runner", environ=environment())
+    metrics = Metrics()
+    executor = cold_executor(
+        settings=replace(settings, execution=execution),
+        logger=Logger(sink=RecordingSink()),
+        clock=SystemClock(),
+        metrics=metrics,
+    )
+    watch = Watch(gvk=WIDGETS, content=Content(playbook=playbook))
+    async with run_scraped([watch], executor=executor, metrics=metrics) as scraped:
+        await widgets.create("one")
+
+        async def told() -> bool:
+            return "\ntold_test 5\n" in await scraped.text()
+
+        await wait_until(told, what="the metric", limit=300)

@@ -16,16 +16,21 @@ import aiohttp
 import pytest
 
 from runner.assembly import Shared
+from runner.assembly.leadership import Election, build_leadership
+from runner.assembly.operator import Leadership
+from runner.clock import SystemClock
 from runner.errors import Call
 from runner.execution.executor import Executor, Outcome, RunRequest
 from runner.kube.client import KubeClient
 from runner.kube.discovery import Discovery
+from runner.kube.lease_record import LEASES
 from runner.kube.objects import GVK, Object
 from runner.localdev.plane import ControlPlane
 from runner.localdev.ports import free_ports
-from runner.logs import RecordingSink
+from runner.logs import Logger, RecordingSink
 from runner.observe.activity import busy
-from runner.settings import HealthSettings, KubeSettings, Settings
+from runner.observe.vitals import Phase
+from runner.settings import HealthSettings, KubeSettings, LeaderElectionSettings, Settings
 from runner.testing.cluster import CONFIG_MAPS, SECRETS, crd, install_crd, remove_crd, wait_until
 from runner.testing.executor import ScriptedExecutor, succeeded
 from runner.testing.faults import HttpFaultProxy, Rule
@@ -149,6 +154,19 @@ async def test_no_kind_at_all_is_a_failure(kube: KubeClient, settings: Settings,
         await probe.until("/readyz", status=200, text="ok")
 
 
+async def test_a_kind_that_is_missing_in_two_namespaces_is_a_remark(
+    kube: KubeClient, namespace: str, settings: Settings, probe: Probe, late: Object
+) -> None:
+    """With a list of namespaces the remark is for each of them, and the operator is ready for its other kinds."""
+    watches = [CONFIGS, watching(kind_of(late))]
+    both = replace(settings, namespaces=(namespace, "default"))
+    async with running_operator(watches, settings=both, executor=ScriptedExecutor()):
+        remark = f"{MISSING} (namespace {namespace}); {MISSING} (namespace default)\n"
+        await probe.until("/readyz?verbose", status=200, text=remark)
+        await install_crd(kube, late)
+        await probe.until("/readyz?verbose", status=200, text=f"[+]watch-Late.v1.{late['spec']['group']} ok\n")
+
+
 async def test_a_forbidden_kind_among_others_is_a_remark(
     plane: ControlPlane, kube: KubeClient, namespace: str, settings: Settings, probe: Probe, tmp_path: Path
 ) -> None:
@@ -190,47 +208,78 @@ async def test_an_empty_watches_file_is_ready(settings: Settings, probe: Probe) 
         assert "[+]watches ok: watches.yaml names no kind\n" in (await probe.get("/readyz?verbose"))[1]
 
 
-class Election:
-    """A leadership that a test hands over."""
-
-    def __init__(self) -> None:
-        """Start without it."""
-        self.elected = asyncio.Event()
-
-    async def acquire(self) -> None:
-        """Wait for the test."""
-        await self.elected.wait()
-
-    async def hold(self) -> None:
-        """Keep it."""
-        await asyncio.Event().wait()
-
-    async def release(self) -> None:
-        """Give it back."""
-
-    def fenced(self) -> bool:
-        """Never lose it."""
-        return False
+def election(client: KubeClient, *, namespace: str) -> Leadership:
+    """Return the leadership by the Lease `lock`, as an operator with `--leader-elect` has it, with short waits."""
+    lease = LeaderElectionSettings(enabled=True, id="lock", namespace=namespace, retry_period=0.05)
+    clock, logger = SystemClock(), Logger(sink=RecordingSink())
+    return build_leadership(
+        Settings(leader_election=lease),
+        election=Election(client=client, clock=clock, logger=logger, end_now=lambda: None),
+    )
 
 
-async def test_a_standby_is_ready(settings: Settings, probe: Probe, late: Object) -> None:
-    """Without the lease nothing is listed and the instance is ready; once it leads, its kinds decide."""
-    election = Election()
-    impatient = replace(settings, health=HealthSettings(standby_after=0.01))
+def anothers(namespace: str) -> Object:
+    """Return a Lease that another instance holds for an hour."""
+    spec = {"holderIdentity": "another", "leaseDurationSeconds": 3600}
+    return {"metadata": {"name": "lock", "namespace": namespace}, "spec": spec}
+
+
+async def test_a_standby_is_ready(
+    kube: KubeClient, namespace: str, settings: Settings, probe: Probe, late: Object
+) -> None:
+    """While another instance leads nothing is listed and this one is ready; once it leads, its kinds decide."""
+    lease = await kube.create(LEASES, namespace=namespace, body=anothers(namespace))
+    leadership = election(kube, namespace=namespace)
     async with running_operator(
-        [watching(kind_of(late))], settings=impatient, executor=ScriptedExecutor(), leadership=election
+        [watching(kind_of(late))], settings=settings, executor=ScriptedExecutor(), leadership=leadership
     ):
         text = await probe.until("/readyz?verbose", status=200, text="[+]leadership ok: standby")
         assert "[+]executor ok\n[+]leadership ok: standby: another instance leads\n" in text
-        election.elected.set()
+        await kube.replace(LEASES, body={**lease, "spec": {}})
         await probe.until("/readyz", status=500, text="[+]leadership ok\n[-]watches failed: no kind is served")
 
 
-async def test_who_has_just_started_is_no_standby_yet(settings: Settings, probe: Probe) -> None:
-    """Until it is known whether another instance leads, an instance is not ready."""
-    patient = replace(settings, health=HealthSettings(standby_after=3600))
-    async with running_operator([CONFIGS], settings=patient, executor=ScriptedExecutor(), leadership=Election()):
-        await probe.until("/readyz", status=500, text="[-]leadership failed: waiting for the leadership")
+async def test_who_may_not_read_the_lease_is_no_standby(
+    plane: ControlPlane, kube: KubeClient, namespace: str, settings: Settings, probe: Probe, tmp_path: Path
+) -> None:
+    """Without rights on Leases nobody knows who leads: not ready, with the right to grant, until it is granted."""
+    await kube.create(LEASES, namespace=namespace, body=anothers(namespace))
+    identity = await new_identity(kube, namespace=namespace)
+    kubeconfig = await identity.kubeconfig(tmp_path / "kubeconfig", source=plane.kubeconfig)
+    async with KubeClient(settings=KubeSettings(kubeconfig=str(kubeconfig))) as client:
+        leadership = election(client, namespace=namespace)
+        async with running_operator(
+            [CONFIGS], settings=settings, executor=ScriptedExecutor(), leadership=leadership
+        ) as operator:
+            text = "[-]leadership failed: waiting for the leadership: The service account lacks the right to get Leases"
+            await probe.until("/readyz", status=500, text=text)
+            assert operator.phase is Phase.STARTING
+            assert (await probe.get("/healthz"))[0] == 200
+            await identity.grant(LEASES, verbs=("get", "create", "update"))
+            await probe.until("/readyz?verbose", status=200, text="[+]leadership ok: standby")
+
+
+async def test_who_cannot_ask_for_the_lease_is_no_standby(
+    plane: ControlPlane, namespace: str, settings: Settings, probe: Probe, tmp_path: Path
+) -> None:
+    """While the API server owes the first answer, or is away, it is not known whether another instance leads."""
+    async with HttpFaultProxy(upstream_kubeconfig=plane.kubeconfig) as proxy:
+        asked = proxy.rule(Rule(path="/leases", hold=True))
+        kubeconfig = proxy.kubeconfig(tmp_path / "kubeconfig")
+        async with KubeClient(settings=KubeSettings(kubeconfig=str(kubeconfig))) as client:
+            leadership = election(client, namespace=namespace)
+            async with running_operator(
+                [CONFIGS], settings=settings, executor=ScriptedExecutor(), leadership=leadership
+            ):
+                await asked.wait_hit()
+                waiting = "[-]leadership failed: waiting for the leadership"
+                await probe.until("/readyz", status=500, text=f"{waiting}\n")
+                away = proxy.rule(Rule(path="/leases", status=503))
+                asked.cancel()
+                await away.wait_hit()
+                await probe.until("/readyz", status=500, text=f"{waiting}: The Lease cannot be read or written")
+                away.cancel()
+                await probe.until("/readyz", status=200, text="ok")
 
 
 @dataclass

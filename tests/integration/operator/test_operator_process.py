@@ -48,13 +48,16 @@ async def test_sigterm_lets_the_run_finish_and_exits_0(project: Project, start: 
 
 
 async def test_the_grace_period_ends_a_long_run_and_leaves_no_process(project: Project, start: StartOperator) -> None:
-    """A run that outlives the grace period is ended with all its processes."""
+    """A run that outlives the grace period is ended with its processes, its object tells, and the exit code is 1."""
     operator = start("--graceful-shutdown-timeout=1s")
     await project.create("one", seconds=97531)
     await wait_until(lambda: _noted(project, "start"), what="the run to start")
     await wait_until(lambda: _is(processes_with("sleep 97531")), what="the sleep of the role")
-    operator.stop()
+    assert operator.stop() == 1
+    assert "failed waiting for all runnables to end within grace period of 1s" in operator.tail()
     assert not processes_with("sleep 97531")
+    assert (await project.conditions("one"))["Running"]["status"] == "False"
+    assert await _failure_has(project, "one", "ended this run at the end of its grace period")
     assert not processes_with(f"/{project.group}/")
 
 
@@ -69,6 +72,7 @@ async def test_a_second_signal_ends_everything_at_once(project: Project, start: 
     assert operator.wait() == 1
     await wait_until(lambda: _is(not processes_with("sleep 97533")), what="the play to be gone")
     assert not list(project.folder.glob("ansible-operator-run-*"))
+    assert not list(project.folder.glob("ansible-operator-kube-*"))
 
 
 async def test_leftovers_of_a_killed_operator_are_swept(project: Project, start: StartOperator) -> None:

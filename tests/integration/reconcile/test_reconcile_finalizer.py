@@ -9,6 +9,7 @@ import pytest
 
 from runner.execution.executor import RunRequest
 from runner.kube.objects import conditions_of, finalizers_of, uid_of
+from runner.logs import RecordingSink
 from runner.settings import Settings
 from runner.testing.cluster import wait_until
 from runner.testing.executor import ScriptedExecutor, failed, succeeded
@@ -38,14 +39,19 @@ async def test_the_finalizer_is_on_before_the_first_run(probes: Probes, held: Wa
 async def test_a_deletion_runs_the_finalizer_once_and_the_object_goes(
     probes: Probes, held: Watch, settings: Settings
 ) -> None:
-    """A deleted object gets one finalizing run, and is gone after its success."""
-    executor = ScriptedExecutor()
-    async with running_operator([held], settings=settings, executor=executor):
+    """A deleted object gets one finalizing run, and is gone after its success; the log tells both, as no problem."""
+    executor, sink = ScriptedExecutor(), RecordingSink()
+    async with running_operator([held], settings=settings, executor=executor, sink=sink):
         await probes.create("one")
         await wait_until(lambda: _count(executor, 1), what="the run")
         await probes.delete("one")
         await wait_until(lambda: _gone(probes, "one"), what="the object to go")
     assert [request.finalizing for request in executor.requests] == [False, True]
+    (record,) = [record for record in sink.records if record["msg"] == "The finalizer is removed: the object may go"]
+    assert (record["level"], record["finalizer"]) == ("info", OURS)
+    assert sink.sentences().count("The object is being deleted: the finalizer's run starts") == 1
+    levels = [record["level"] for record in sink.records if "its status is not written" in record["msg"]]
+    assert levels in ([], ["debug"])
 
 
 async def test_a_failing_finalizer_keeps_the_object_and_says_why(

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from runner.execution.executor import RunRequest
-from runner.kube.objects import conditions_of, finalizers_of
+from runner.kube.client import KubeClient
+from runner.kube.objects import GVK, conditions_of, finalizers_of
 from runner.localdev.plane import ControlPlane
+from runner.logs import RecordingSink
 from runner.settings import KubeSettings, Settings
-from runner.testing.cluster import wait_until
+from runner.testing.cluster import crd, install_crd, remove_crd, wait_until
 from runner.testing.executor import ScriptedExecutor
 from runner.testing.faults import ActiveRule, HttpFaultProxy, Rule
 from runner.testing.harness import running_operator
-from runner.watches.model import Finalizer, Watch
+from runner.watches.model import Finalizer, LabelRequirement, Watch
+from runner.workqueue.request import Request
 from tests.integration.reconcile.conftest import Probes
 
 STATUS = r"/probes/one/status$"
+NO_PAGE = b"404 page not found"
+"""What an API server answers for a path that it doesn't serve, not yet or not any more."""
 
 
 @pytest.fixture
@@ -109,6 +116,117 @@ async def test_a_conflict_on_the_finalizer_is_tried_again(
     assert len(executor.requests) == 1
 
 
+async def test_a_missing_right_that_cannot_be_told_waits_as_long(
+    probes: Probes, watch: Watch, through: Settings, proxy: HttpFaultProxy
+) -> None:
+    """Where the Failure that names a missing right gets through neither, the key waits for the grant all the same."""
+    proxy.rule(Rule(method="PATCH|PUT", path=r"/probes/one$", status=403))
+    proxy.rule(Rule(method="PUT", path=STATUS, status=409))
+    sink = RecordingSink()
+    held = replace(watch, finalizer=Finalizer(name="reconcile.example.com/ours"))
+    impatient = replace(through, status=replace(through.status, attempts=2))
+    async with running_operator([held], settings=impatient, executor=ScriptedExecutor(), sink=sink):
+        await probes.create("one")
+        await wait_until(lambda: _is("Reconciled" in sink.sentences()), what="the decision")
+    (line,) = [record for record in sink.records if record["msg"] == "Reconciled"]
+    assert line["requeueAfterSeconds"] == 30.0
+    assert "Observed a panic" not in sink.sentences()
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", r"/probes/one$"),
+        ("GET", r"/apis/reconcile.example.com/v1$"),
+        ("PATCH", r"/probes/one$"),
+        ("PUT", STATUS),
+    ],
+    ids=["read", "discovery", "finalizer", "status"],
+)
+async def test_a_404_that_errs_loses_no_key(
+    probes: Probes, watch: Watch, through: Settings, proxy: HttpFaultProxy, *, method: str, path: str
+) -> None:
+    """An object that is there is run without another event, whichever request a starting server answers with 404."""
+    executor = ScriptedExecutor()
+    held = replace(watch, finalizer=Finalizer(name="reconcile.example.com/ours"))
+    async with running_operator([held], settings=through, executor=executor):
+        await probes.create("zero")
+        await wait_until(lambda: _is(len(executor.requests) == 1), what="the watch to stand")
+        if "apis" in path:  # the kind is known by now: a first 404 of the object lets it be asked for again
+            proxy.rule(Rule(method="GET", path=r"/probes/one$", status=404, body=NO_PAGE, times=1))
+        erring = proxy.rule(Rule(method=method, path=path, status=404, body=NO_PAGE, times=1))
+        await probes.create("one")
+        await wait_until(lambda: _successful(probes), what="the run")
+    assert erring.hits == 1
+    assert len(executor.runs_of("one")) == 1
+
+
+async def test_a_status_that_answers_404_after_the_run_is_written_later(
+    probes: Probes, watch: Watch, through: Settings, proxy: HttpFaultProxy
+) -> None:
+    """The run is not repeated for a 404 of its status: the status is kept and written by itself."""
+    erring: list[ActiveRule] = []
+
+    async def script(_: RunRequest) -> None:
+        erring.append(proxy.rule(Rule(method="PUT", path=STATUS, status=404, body=NO_PAGE, times=1)))
+
+    executor = ScriptedExecutor(during=script)
+    async with running_operator([watch], settings=through, executor=executor):
+        await probes.create("one")
+        await wait_until(lambda: _successful(probes), what="the status to land")
+    assert [rule.hits for rule in erring] == [1]
+    assert len(executor.requests) == 1
+
+
+@pytest.mark.parametrize("leaving", ["deleted", "relabelled"])
+async def test_nothing_is_kept_of_an_object_that_left(
+    probes: Probes, watch: Watch, through: Settings, proxy: HttpFaultProxy, *, leaving: str
+) -> None:
+    """A status that waits, and what was told, is dropped when the object is deleted or leaves the selector."""
+    refused: list[ActiveRule] = []
+
+    async def script(_: RunRequest) -> None:
+        refused.append(proxy.rule(Rule(method="PUT", path=STATUS, status=409)))
+
+    choosy = replace(watch, selector=(LabelRequirement(key="tier", operator="Exists"),))
+    impatient = replace(through, status=replace(through.status, attempts=1))
+    executor = ScriptedExecutor(during=script)
+    async with running_operator([choosy], settings=impatient, executor=executor) as operator:
+        parts = operator._controllers[0].reconciler._parts
+        request = Request(watch.gvk, probes.namespace, "one")
+        await probes.create("one", spec={"ansible_host": "x"}, labels={"tier": "gold"})
+        await wait_until(lambda: _is(bool(refused) and refused[0].hits >= 2), what="a status that waits")
+        assert len(parts.pending) == 1
+        if leaving == "deleted":
+            await probes.delete("one")
+        else:
+            await probes.patch("one", {"metadata": {"labels": {"tier": None}}})
+        await wait_until(lambda: _is(not len(parts.pending)), what="the status to be dropped")
+        await wait_until(lambda: _is(request not in parts.notices._told), what="the notice to go")
+
+
+async def test_nothing_is_kept_of_a_kind_that_left(
+    kube: KubeClient, namespace: str, watch: Watch, settings: Settings
+) -> None:
+    """Objects that went with their CRD leave neither a turn nor a notice behind, and are run when they are back."""
+    gvk = GVK("reconcile.example.com", "v1", f"Fleeting{namespace.removeprefix('test-').replace('-', '')}")
+    executor, sink = ScriptedExecutor(), RecordingSink()
+    periodic = replace(watch, gvk=gvk, reconcile_period=timedelta(hours=1))
+    definition = crd(gvk.kind, group=gvk.group)
+    async with running_operator([periodic], settings=settings, executor=executor, sink=sink) as operator:
+        fleeting = Probes(kube=kube, resource=await install_crd(kube, definition), namespace=namespace)
+        await fleeting.create("one", spec={"ansible_host": "x"})
+        await wait_until(lambda: _is("Reconciled" in sink.sentences()), what="the run")
+        (controller,) = operator._controllers
+        assert (controller.queue.delayed, len(controller.reconciler._parts.notices._told)) == (1, 1)
+        await remove_crd(kube, definition["metadata"]["name"])
+        await wait_until(lambda: _is(not controller.queue.delayed), what="the turn to be cancelled")
+        await wait_until(lambda: _is(not controller.reconciler._parts.notices._told), what="the notice to go")
+        fleeting = Probes(kube=kube, resource=await install_crd(kube, definition), namespace=namespace)
+        await fleeting.create("one")
+        await wait_until(lambda: _is(len(executor.requests) == 2), what="the next run")
+
+
 async def _is(condition: bool) -> bool:  # noqa: FBT001 - an awaitable made of a condition
     return condition
 
@@ -121,3 +239,20 @@ async def _successful(probes: Probes) -> bool:
 async def _failure_has(probes: Probes, text: str) -> bool:
     entries = {entry["type"]: entry for entry in conditions_of(await probes.get("one"))}
     return text in entries.get("Failure", {}).get("message", "")
+
+
+async def test_deletions_cost_no_discovery(
+    probes: Probes, watch: Watch, through: Settings, proxy: HttpFaultProxy
+) -> None:
+    """A 404 that names the object says that its kind is served: the operator asks for the kind once in its life."""
+    executor = ScriptedExecutor()
+    async with running_operator([watch], settings=through, executor=executor):
+        for name in ("a", "b", "c"):
+            await probes.create(name)
+        await wait_until(lambda: _is(len(executor.requests) == 3), what="the runs")
+        for name in ("a", "b", "c"):
+            await probes.delete(name)
+        await probes.create("barrier")
+        await wait_until(lambda: _is(executor.runs_of("barrier") != []), what="the keys of the deletions to be done")
+    asked = [record for record in proxy.requests if re.search(r"/apis/reconcile\.example\.com/v1$", record.path)]
+    assert len(asked) == 1

@@ -22,7 +22,7 @@ from runner.sources.primary import PrimarySource
 from runner.testing.cluster import NAMESPACES, SECRETS, crd, install_crd, remove_crd
 from runner.testing.identities import new_identity
 from runner.testing.informers import QUICK
-from runner.testing.waiting import eventually
+from runner.testing.waiting import ended, eventually
 from runner.watches.model import Content, Watch
 from runner.workqueue.request import Request
 
@@ -73,14 +73,13 @@ async def test_two_namespaces_are_served_with_rights_in_those_two_only(
             namespaces=(namespace, others[0]),
         )
         task = asyncio.create_task(source.run())
-        await asyncio.wait_for(source.wait_synced(), timeout=60)
+        await eventually(lambda: source.synced)
         await kube.create(SECRETS, namespace=others[1], body=secret("b"))
         await kube.create(SECRETS, namespace=others[0], body=secret("b"))
         await eventually(lambda: Request(SECRETS.gvk, others[0], "b") in enqueued)
         assert {request.namespace for request in enqueued} == {namespace, others[0]}
         assert set(source.states().values()) == {State.SYNCED}
-        source.stop()
-        await task
+        await ended(task)
 
 
 async def test_own_status_and_finalizer_writes_enqueue_nothing(kube: KubeClient, namespace: str) -> None:
@@ -95,7 +94,7 @@ async def test_own_status_and_finalizer_writes_enqueue_nothing(kube: KubeClient,
     )
     task = asyncio.create_task(source.run())
     try:
-        await asyncio.wait_for(source.wait_synced(), timeout=60)
+        await eventually(lambda: source.synced)
         thing = {"apiVersion": resource.gvk.api_version, "kind": resource.gvk.kind, "spec": {"n": 1}}
         await kube.create(resource, namespace=namespace, body={**thing, "metadata": {"name": "a"}})
         where: dict[str, Any] = {"namespace": namespace, "name": "a"}
@@ -110,8 +109,7 @@ async def test_own_status_and_finalizer_writes_enqueue_nothing(kube: KubeClient,
         await eventually(lambda: len(enqueued) == 4)
         await kube.patch(resource, **where, body={"metadata": {"finalizers": None}})
         await eventually(lambda: len(enqueued) == 5)
-        assert source.get(enqueued[-1]) is None
+        assert not source.knows(enqueued[-1])
     finally:
-        source.stop()
-        await task
+        await ended(task)
         await remove_crd(kube, "primarythings.test.example.com")

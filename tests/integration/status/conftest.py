@@ -12,10 +12,11 @@ from runner.clock import SystemClock
 from runner.kube.client import KubeClient
 from runner.kube.discovery import Resource
 from runner.kube.objects import Object
+from runner.kube.verbs import ObjectClient
 from runner.localdev.plane import ControlPlane
 from runner.logs import Logger, RecordingSink
 from runner.settings import BackoffSettings, KubeSettings, StatusSettings
-from runner.status.writer import StatusClient, StatusWriter
+from runner.status.writer import StatusWriter
 from runner.testing.cluster import crd, install_crd
 from runner.testing.faults import HttpFaultProxy
 from runner.workqueue.backoff import Backoff
@@ -75,7 +76,7 @@ def writer(faulty: KubeClient, sink: RecordingSink) -> StatusWriter:
     return make_writer(faulty, sink=sink)
 
 
-def make_writer(client: StatusClient, *, sink: RecordingSink, **settings: Any) -> StatusWriter:
+def make_writer(client: ObjectClient, *, sink: RecordingSink, **settings: Any) -> StatusWriter:
     """Return a writer with short waits."""
     wanted = StatusSettings(backoff=BackoffSettings(base=0.01, cap=0.1), **settings)
     delay = Backoff(wanted.backoff, lambda: 0.5).delay

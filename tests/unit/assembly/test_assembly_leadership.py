@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,12 +53,6 @@ def test_a_name_that_no_lease_can_have_is_refused(name: str) -> None:
 def test_names_of_the_field_are_taken(name: str) -> None:
     """Names such as operator-sdk's scaffold makes pass."""
     assert resolve(_settings(name, namespace="ops")).id == name
-
-
-def test_a_missing_name_is_refused_in_the_peers_words() -> None:
-    """An election without a name is `LeaderElectionID must be configured`."""
-    with pytest.raises(ConfigError, match="LeaderElectionID must be configured"):
-        resolve(_settings("", namespace="ops"))
 
 
 async def test_without_the_flag_there_is_no_election() -> None:
@@ -115,3 +110,23 @@ def _election() -> Election:
         logger=Logger(sink=RecordingSink()),
         end_now=lambda: None,
     )
+
+
+@pytest.mark.parametrize("name", ["a..b", "a.-b", "A", "a-", "", "a/b", "a" * 254, "a\n"])
+def test_an_id_that_no_lease_can_have_is_refused(name: str) -> None:
+    """The sentence names the flag, before anything is asked of the API server."""
+    with pytest.raises(ConfigError, match="--leader-election-id"):
+        resolve(replace(_settings(namespace="ops"), id=name))
+
+
+@pytest.mark.parametrize("namespace", ["A_B/../default", "a.b", "a" * 64, "-a", "a\n"])
+def test_a_namespace_that_cannot_be_is_refused(namespace: str) -> None:
+    """The sentence names the flag."""
+    with pytest.raises(ConfigError, match="--leader-election-namespace"):
+        resolve(_settings(namespace=namespace))
+
+
+def test_names_that_can_be_are_taken() -> None:
+    """A Lease has a DNS subdomain for its name, a namespace one label of up to 63 characters."""
+    settings = replace(_settings(namespace="a" * 63), id="a-b.c.0")
+    assert resolve(settings) == settings

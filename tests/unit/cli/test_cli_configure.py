@@ -15,6 +15,7 @@ from runner.cli.configure import Configured, Note, configure
 from runner.cli.flags import FLAGS
 from runner.cli.run import run
 from runner.cli.values import STRING
+from runner.cli.version import facts
 from runner.errors import ConfigError
 from runner.logs import Logger, RecordingSink
 from runner.settings import ExecutionSettings, KubeSettings, LogSettings, Settings
@@ -56,7 +57,7 @@ def test_the_temporary_folder_keeps_operators_apart() -> None:
 
 def test_no_flag_and_no_variable_make_the_default_settings() -> None:
     """The defaults of the flags and of the settings are the same, and nothing is noted but the namespaces."""
-    assert configured() == Configured(settings=Settings(), notes=(EVERYWHERE,))
+    assert configured() == Configured(settings=Settings(commit=facts()["commit"]), notes=(EVERYWHERE,))
 
 
 def test_each_flag_reaches_its_setting() -> None:
@@ -93,8 +94,9 @@ def test_each_flag_reaches_its_setting() -> None:
     assert made.reconcile_period == timedelta(minutes=5)
     assert (made.max_concurrent_reconciles, made.ansible_verbosity) == (3, 4)
     assert made.graceful_shutdown_timeout == 60
-    assert (made.ansible_log_events, made.cluster_id, made.log_level) == ("everything", "east", "2")
+    assert (made.ansible_log_events, made.log_level) == ("everything", "2")
     assert made.execution == ExecutionSettings(
+        cluster_id="east",
         ansible_args="'--check'",
         roles_path="/r",
         collections_path="/c",
@@ -178,7 +180,7 @@ def test_another_mode_of_ansible_log_events_logs_an_error_and_means_tasks() -> N
 
     assert made.settings.ansible_log_events == "tasks"
     error = "--ansible-log-events flag value 'all' not recognized. Must be one of: Tasks, Everything, Nothing"
-    assert Note(level="error", sentence="unrecognized log level", keys={"error": error}) in made.notes
+    assert Note(level="error", sentence="unrecognized log level", keys={"using": "tasks", "error": error}) in made.notes
 
 
 def test_flags_without_effect_are_noted_in_one_line_and_only_if_given() -> None:
@@ -220,6 +222,17 @@ def test_at_least_one_worker_works() -> None:
     assert (made.settings.max_concurrent_reconciles, made.settings.ansible_verbosity) == (1, 0)
     keys = {"flag": "--max-concurrent-reconciles", "value": 0, "using": 1}
     assert Note(sentence="A watch needs at least one worker", keys=keys) in made.notes
+
+
+def test_workers_and_verbosity_have_an_upper_limit() -> None:
+    """A thousand workers and seven v's are the most, each with a note."""
+    made = configured("--max-concurrent-reconciles=1001", "--ansible-verbosity=200000")
+
+    assert (made.settings.max_concurrent_reconciles, made.settings.ansible_verbosity) == (1000, 7)
+    keys = {"flag": "--max-concurrent-reconciles", "value": 1001, "using": 1000}
+    assert Note(sentence="A watch has no more workers than this", keys=keys) in made.notes
+    keys = {"flag": "--ansible-verbosity", "value": 200000, "using": 7}
+    assert Note(sentence="More verbosity than Ansible knows", keys=keys) in made.notes
 
 
 @pytest.mark.parametrize(
@@ -277,6 +290,10 @@ def test_operator_name_is_the_old_leader_election_id() -> None:
             ["--leader-elect", "--leader-election-id=a", "--leader-elect-renew-deadline=2s"],
             "--leader-elect-renew-deadline must be longer than 2.4s",
         ),
+        (
+            ["--leader-elect", "--leader-election-id=a", "--leader-elect-lease-duration=1000000h"],
+            "--leader-elect-lease-duration must not be longer than 2147483647s, the most that a Lease can hold",
+        ),
     ],
 )
 def test_flags_that_do_not_go_together_are_refused(arguments: list[str], sentence: str) -> None:
@@ -297,7 +314,8 @@ def test_a_note_is_logged_at_its_level_with_its_keys() -> None:
 @pytest.mark.parametrize(
     ("arguments", "form"),
     [
-        ([], LogSettings(encoder="json", time_encoding="rfc3339", stacktrace_level="error")),
+        ([], LogSettings(encoder="json", time_encoding="rfc3339", stacktrace_level="bugs")),
+        (["--zap-stacktrace-level=error"], LogSettings(stacktrace_level="error")),
         (["--zap-devel"], LogSettings(encoder="console", time_encoding="rfc3339", stacktrace_level="warn")),
         (
             ["--zap-devel", "--zap-encoder=json", "--zap-stacktrace-level=panic", "--zap-time-encoding=epoch"],

@@ -17,7 +17,9 @@ from runner import __version__
 from runner.cli.commands import LazyCommand, RootGroup
 from runner.cli.flags import FLAGS
 from runner.cli.main import cli
-from runner.cli.version import UNKNOWN, installed_commit
+from runner.cli.version import UNKNOWN, cloned_commit, installed_commit
+
+CLONE = Path(__file__).parents[3]
 
 
 def invoke(*arguments: str) -> Result:
@@ -50,11 +52,22 @@ def test_version_prints_the_peers_line() -> None:
 
 @pytest.mark.parametrize(("environ", "commit"), [({"ANSIBLE_OPERATOR_COMMIT": "abc123"}, "abc123"), ({}, None)])
 def test_the_commit_is_that_of_the_build(environ: dict[str, str], commit: str | None) -> None:
-    """The image's build sets it in the environment; else pip's record, or unknown."""
+    """The image's build sets it in the environment; else pip's record or that of a clone, or unknown."""
     variables = {"ANSIBLE_OPERATOR_COMMIT": None, **environ}
     result = CliRunner().invoke(cli, ["version"], env=variables)
 
-    assert f'commit: "{commit or installed_commit() or UNKNOWN}"' in result.stdout
+    assert f'commit: "{commit or installed_commit() or cloned_commit(CLONE) or UNKNOWN}"' in result.stdout
+
+
+def test_the_commit_of_a_clone_is_read_from_its_git(tmp_path: Path) -> None:
+    """What is checked out there; nothing where there is no clone, or no commit in it."""
+    assert cloned_commit(tmp_path / "no-clone") == ""
+    for name in ("empty", "clone"):
+        subprocess.run(["git", "init", "-q", str(tmp_path / name)], check=True)
+    git = ["git", "-C", str(tmp_path / "clone"), "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    assert (cloned_commit(tmp_path / "empty"), cloned_commit(tmp_path / "clone")) == ("", head)
 
 
 def test_without_a_command_the_help_is_printed() -> None:

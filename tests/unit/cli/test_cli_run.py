@@ -60,7 +60,8 @@ def test_the_operators_exit_code_is_the_commands(code: int) -> None:
 @pytest.mark.parametrize(
     ("form", "pattern"),
     [
-        (LogSettings(), r'\{"level":"error","ts":"[0-9T:-]+Z","logger":"cmd","msg":"m","k":1,"stacktrace":".+"\}\n'),
+        (LogSettings(), r'\{"level":"error","ts":"[0-9T:-]+Z","logger":"cmd","msg":"m","k":1\}\n'),
+        (LogSettings(stacktrace_level="error"), r'\{"level":"error",.+"msg":"m","k":1,"stacktrace":".+"\}\n'),
         (
             LogSettings(encoder="console", time_encoding="nano", stacktrace_level="panic"),
             r'\d{19}\tERROR\tcmd\tm\t\{"k": 1\}\n',
@@ -122,7 +123,9 @@ def test_an_error_that_is_not_ours_is_not_hidden() -> None:
         (["--reconcile-period=1d"], "time: unknown unit"),
         (["--leader-elect", "--enable-leader-election"], "only one of --leader-elect and --enable-leader-election"),
         (["--metrics-require-rbac"], "--metrics-require-rbac needs --metrics-secure"),
-        (["--gone"], "No such option '--gone'"),
+        (["--gone"], "Error: unknown flag: --gone"),
+        (["--watches=x"], "Error: unknown flag: --watches; did you mean --watches-file?"),
+        (["-x"], "Error: unknown shorthand flag: 'x'"),
         (["--ansible-verbosity"], "Option '--ansible-verbosity' requires an argument."),
     ],
 )

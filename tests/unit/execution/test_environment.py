@@ -103,7 +103,7 @@ async def test_the_versions_are_one_record() -> None:
     """The record of the start names the interpreter and the versions, and there is nothing else to say."""
     sink = RecordingSink()
     settings = ExecutionSettings(environ=environment(), ansible_python=sys.executable)
-    await check_environments(settings, logger=Logger(sink=sink))
+    assert await check_environments(settings, logger=Logger(sink=sink))
     record = sink.records[0]
     assert (record["logger"], record["msg"]) == ("cmd", "Versions")
     assert record["ansible-core"].startswith("2.19.")

@@ -102,7 +102,7 @@ def test_a_finished_run_holds_neither_secrets_nor_fragments(tmp_path: Path) -> N
     (artifacts.path / "fact_cache/s1_localhost").write_text("{}")
     artifacts.finish(keep=0)
     files = {path.name: path.read_text() for path in artifacts.path.rglob("*") if path.is_file()}
-    assert files.keys() == {"stdout", "1-a.json"}
+    assert files.keys() == {"stdout", "stderr", "1-a.json"}
     assert not [text for text in files.values() if "canary" in text]
 
 
@@ -216,6 +216,48 @@ def test_a_secret_may_begin_with_a_slash(tmp_path: Path) -> None:
     assert Scrubber({"AWS_SECRET_ACCESS_KEY": key}).text(f"<{key}>") == f"<{MASK}>"
     for name, value in (("AWS_WEB_IDENTITY_TOKEN_FILE", key), ("SECRETS_DIR", key), ("API_TOKEN", str(there))):
         assert Scrubber({name: value}).text(f"<{value}>") == f"<{value}>"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "DB_PASS", "DBPASS", "SSHPASS", "REDIS_PASSPHRASE", "VAULT_PWD", "GITHUB_PAT", "BASIC_AUTH", "SSH_KEY", "KEY",
+        "ENCRYPTION_KEY", "PROXY_AUTHORIZATION", "db_pass", "SENTRY_DSN", "PASS_OF_ROOT", "SIGNING_KEYS",
+    ],
+)  # fmt: skip
+def test_a_variable_that_is_likely_to_be_a_secret_is_one(name: str) -> None:
+    """Short forms of the usual words count, wherever the value shows up."""
+    assert Scrubber({name: "hunter2hunter2"}).text("<hunter2hunter2>") == f"<{MASK}>"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SSH_AUTH_SOCK", "/nowhere/agent.1"), ("PWD", "/nowhere/x"), ("OLDPWD", "/nowhere/x"),
+        ("GIT_AUTHOR_NAME", "Somebody"), ("OS_AUTH_URL", "https://keystone.example.com"), ("BYPASS", "everybody"),
+        ("KEYBOARD", "qwertyqwerty"), ("MONKEY", "business"), ("COMPASS", "north-west"), ("DB_PASS", "short"),
+        ("BASIC_AUTH", "disabled"), ("LICENSE_KEY", "2026.11.29"), ("MAX_PASS", "1000000"), ("PATH", "/usr/bin:/bin"),
+        ("PATTERN", "anything"), ("DATABASE", "postgres://localhost:5432/x@y"), ("SSH_KEYS_DIR", "/nowhere/x"),
+    ],
+)  # fmt: skip
+def test_harmless_values_are_not_masked(name: str, value: str) -> None:
+    """Places, numbers, switches, short values and names that only resemble leave the output readable."""
+    assert Scrubber({name: value}).text(f"<{value}>") == f"<{value}>"
+
+
+@pytest.mark.parametrize(
+    ("url", "password"),
+    [
+        ("postgres://app:pa55word@db:5432/x", "pa55word"),
+        ("https://:onlypassword@proxy", "onlypassword"),
+        ("redis://u:with%40sign@host", "with%40sign"),
+        ("redis://u:with%40sign@host", "with@sign"),
+        ("redis://u:with@sign@host", "with@sign"),
+    ],
+)
+def test_the_password_in_a_url_is_masked(url: str, password: str) -> None:
+    """Of a variable with any name, the password alone, decoded too; user and host stay readable."""
+    assert Scrubber({"HTTP_PROXY": url}).text(f"to {password} at db") == f"to {MASK} at db"
 
 
 def test_the_useful_end_starts_at_the_first_error() -> None:

@@ -21,15 +21,23 @@ def _ansible() -> Path:
     return Path(spec.origin).parent
 
 
-def _variables_of_plugins() -> set[str]:
-    texts = [path.read_text() for pattern in _PLUGINS for path in (_ansible() / "plugins").glob(pattern)]
+def _variables_of_plugins(plugins: Path) -> set[str]:
+    texts = [path.read_text() for pattern in _PLUGINS for path in plugins.glob(pattern)]
     return {name for text in texts for name in _VARIABLE.findall(text)}
 
 
 def test_every_variable_of_ansibles_own_plugins_is_one() -> None:
     """Whatever a connection, become or shell plugin of the installed ansible-core reads is dropped (field case P5)."""
-    names = _variables_of_plugins()
+    names = _variables_of_plugins(_ansible() / "plugins")
     assert len(names) > 60, "the plugins' documentation was not found"
+    assert [name for name in sorted(names) if not is_connection_variable(name)] == []
+
+
+def test_every_variable_of_the_collections_plugins_is_one() -> None:
+    """So is what those of the installed collections read, as a spec could choose any of them (field case P5)."""
+    plugins = list((_ansible().parent / "ansible_collections").glob("*/*/plugins"))
+    names = {name for folder in plugins for name in _variables_of_plugins(folder)}
+    assert "ansible_kubectl_pod" in names, "the collection kubernetes.core was not found"
     assert [name for name in sorted(names) if not is_connection_variable(name)] == []
 
 
@@ -51,7 +59,8 @@ def test_every_magic_connection_variable_is_one() -> None:
         "ansible-python-interpreter", "ansibleNodeInterpreter", "ansiblePerlInterpreter", "ansibleShellType",
         "ansibleShellExecutable", "ansiblePipelining", "ansibleAsyncDir", "ansibleWinrmTransport", "ansiblePsrpAuth",
         "ansibleRemoteTmp", "ansibleTimeout", "ansiblePrivateKeyFile", "ansiblePrivateKey", "ansibleSshpassPrompt",
-        "ansibleNetworkOs", "ansibleDockerExtraArgs", "ansibleKubectlPod", "inventoryHostname",
+        "ansibleNetworkOs", "ansibleDockerExtraArgs", "ansibleKubectlPod", "inventoryHostname", "ansibleZoneHost",
+        "ansibleDockerHost", "ansibleOcPod", "ansiblePodmanExecutable", "ansibleWinrmWhatever", "ansibleLxdPort",
     ],
 )  # fmt: skip
 def test_a_key_is_judged_by_its_name_after_the_conversion(key: str) -> None:
@@ -72,7 +81,9 @@ def test_a_key_that_is_not_converted_is_judged_as_it_is(key: str) -> None:
         "ansible_version", "ansible_facts", "ansible_user_id", "ansible_hostname", "ansible_python",
         "ansible_operator_meta", "ansible_tower_host", "ansible_check_mode", "ansible_env", "ansible_local",
         "connection", "host", "port", "user", "remote_user", "become", "python_interpreter", "my_ansible_host",
-        "_ansible_host", "hosts", "environment", "shell", "interpreter", "ansible", "",
+        "_ansible_host", "hosts", "environment", "shell", "interpreter", "ansible", "", "ansible_network_policy",
+        "ansible_zone_id", "ansible_docker_image", "ansible_shell_history", "ansible_transport_mode", "ansible_oc_role",
+        "ansible_ssh_host_key_rsa_public", "ansible_become_leader", "ansible_podman_image", "ansible_control_path_id",
     ],
 )  # fmt: skip
 def test_every_other_name_passes(name: str) -> None:

@@ -176,10 +176,22 @@ def test_a_period_of_another_module_is_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("30m", 1800), ("24h", 86400), ("5s1h", 3605), ("0", 0), ("500ms", 0.5), ("0s", 0)]
+    ("text", "seconds"),
+    [
+        ("30m", 1800),
+        ("24h", 86400),
+        ("5s1h", 3605),
+        ("0", 0),
+        ("500ms", 0.5),
+        ("0s", 0),
+        ("1.5s", 1.5),
+        ("500us", 0.0005),
+        ("+5s", 5),
+        ("-5s", -5),
+    ],
 )
-def test_a_period_is_hours_minutes_and_seconds(text: str, seconds: float) -> None:
-    """Parts may stand in any order, as the peer reads them."""
+def test_a_period_is_a_duration_of_go(text: str, seconds: float) -> None:
+    """The grammar is that of every other duration here, as the peer reads them."""
     assert parse_period(text) == timedelta(seconds=seconds)
 
 

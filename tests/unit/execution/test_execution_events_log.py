@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from runner.execution.events_log import VERBOSITY_ANNOTATION, EventLog, print_whole_output
+from runner.execution.events_log import EventLog, print_whole_output
+from runner.execution.overrides import VERBOSITY_ANNOTATION
 from runner.logs import Logger, RecordingSink
 from runner.testing.executor import run_request
 
@@ -73,6 +74,15 @@ def test_tasks_are_logged_in_the_peers_words_and_order() -> None:
     ]
     assert [record["level"] for record in sink.records] == ["info", "info", "error"]
     assert "ok: quiet" not in printed
+
+
+def test_a_failure_that_the_play_ignores_is_no_error() -> None:
+    """It is told at info, marked as ignored, with its place."""
+    event = _event("runner_on_failed", stdout="fatal: ...ignoring", task_path="/roles/x:3")
+    event["event_data"]["ignore_errors"] = True
+    (record,) = _logged(event)[0].records
+    assert (record["level"], record["msg"], record["ignored"]) == ("info", "[playbook task failed]", True)
+    assert (record["EventData.FailedTaskPath"], "error" in record) == ("/roles/x:3", False)
 
 
 def test_ansibles_text_is_printed_in_the_peers_blocks() -> None:
@@ -141,6 +151,14 @@ def test_everything_logs_each_event() -> None:
 
 
 @pytest.mark.parametrize("mode", ["nothing", "tasks", "everything"])
+def test_diffs_of_files_are_never_logged(mode: str) -> None:
+    """No line of ours repeats what a file held or holds (field case S1)."""
+    sink, _ = _logged(_event("runner_on_file_diff", diff=[{"before": CANARY, "after": f"new {CANARY}"}]), mode=mode)
+    assert CANARY not in str(sink.records)
+    assert len(sink.records) == (mode == "everything")
+
+
+@pytest.mark.parametrize("mode", ["nothing", "tasks", "everything"])
 def test_arguments_of_tasks_are_never_logged(mode: str) -> None:
     """No mode repeats what a task was given, nor its results, which repeat it too (field case S1)."""
     sink, printed = _logged(mode=mode)
@@ -159,9 +177,9 @@ def test_a_verbosity_of_the_users_prints_ansibles_text_only(annotations: Any, en
     assert "Ansible Task StdOut" not in printed
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "many"])
+@pytest.mark.parametrize("text", ["0", "-1", "many", " 5", "1_0", ""])
 def test_a_verbosity_that_is_no_positive_number_changes_nothing(text: str) -> None:
-    """Tasks are logged as ever."""
+    """Tasks are logged as ever, as the run keeps its own verbosity too."""
     assert len(_logged(annotations={VERBOSITY_ANNOTATION: text})[0].records) == 3
 
 

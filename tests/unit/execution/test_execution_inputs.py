@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,6 +83,12 @@ def test_variables_cannot_be_read_as_yaml(tmp_path: Path) -> None:
     for loader in (yaml.SafeLoader, yaml.CSafeLoader):
         with pytest.raises(yaml.YAMLError):
             yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
+
+
+def test_the_cluster_id_of_the_settings_is_written(tmp_path: Path) -> None:
+    """What --cluster-id says arrives in the file of variables."""
+    path = _prepare(tmp_path, cluster_id="east").path / "env/extravars"
+    assert json.loads(path.read_text())["ansible_operator_cluster_id"] == "east"
 
 
 def test_arguments_for_ansible_come_and_go(tmp_path: Path) -> None:
@@ -204,6 +212,68 @@ def test_our_collections_come_last(tmp_path: Path) -> None:
 
     assert path(HOME=str(tmp_path / "nobody")) == f"{default}:{ours}"
     assert path(ANSIBLE_COLLECTIONS_PATH="/mine") == f"/mine:{ours}"
+    assert path(ANSIBLE_COLLECTIONS_PATHS="/old") == f"/old:{ours}"
+    assert path(ANSIBLE_COLLECTIONS_PATHS="/old", ANSIBLE_COLLECTIONS_PATH="/mine") == f"/mine:{ours}"
+    assert path(ANSIBLE_COLLECTIONS_PATHS="/old", ANSIBLE_CONFIG=str(config)) == f"/old:{ours}"
     assert path("/flag", ANSIBLE_COLLECTIONS_PATH="/mine") == f"/flag:{ours}"
     assert path(ANSIBLE_CONFIG=str(config)) == f"{tmp_path / 'here'}:/there:{ours}"
     assert (OWN_COLLECTIONS / "ansible_collections/operator_sdk/util/galaxy.yml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ("collections_paths = /old", "/old"),
+        ("collections_path = /new\ncollections_paths = /old", "/new"),
+        ("collections_path = ~/mine:$BASE/a:${BASE}/b:here", "/home/me/mine:/base/a:/base/b:{config}/here"),
+        ("collections_path = {{CWD}}/x:~other/y:$UNKNOWN/z", "{{CWD}}/x:~other/y:$UNKNOWN/z"),
+        ("collections_path = /a ; a comment", "/a"),
+    ],
+)
+def test_the_entry_of_an_ansible_cfg_is_read_as_ansible_does(tmp_path: Path, entries: str, expected: str) -> None:
+    """Both spellings count, the singular one first; only what is relative lies beside the file."""
+    (tmp_path / "ansible.cfg").write_text(f"[defaults]\n{entries}\n")
+    environ = {"HOME": "/home/me", "BASE": "/base", "ANSIBLE_CONFIG": "$CONFIG", "CONFIG": str(tmp_path)}
+    found = collections_path(ExecutionSettings(environ=environ))
+    assert found == f"{expected.replace('{config}', str(tmp_path))}:{OWN_COLLECTIONS}"
+
+
+def test_a_folder_for_temporary_files_that_the_user_configured_stays(tmp_path: Path) -> None:
+    """Ansible's own is the run's folder, unless a variable or an ansible.cfg names another."""
+    config = tmp_path / "ansible.cfg"
+    config.write_text("[defaults]\nlocal_tmp = /mine\n")
+
+    def local(**environ: str) -> str | None:
+        settings = replace(FULL, environ={**FULL.environ, "HOME": str(tmp_path / "nobody"), **environ})
+        return environment_for(run_request(), settings=settings, scratch=tmp_path).get("ANSIBLE_LOCAL_TEMP")
+
+    assert local() == str(tmp_path / "local")
+    assert local(ANSIBLE_LOCAL_TEMP="/other") == "/other"
+    assert local(ANSIBLE_CONFIG=str(config)) is None
+
+
+def test_a_link_above_the_directory_is_refused(tmp_path: Path) -> None:
+    """A link anywhere below the folder for temporary files would lead what we write to somebody else's folder."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "runner").symlink_to(elsewhere)
+    previous, tempfile.tempdir = tempfile.tempdir, str(tmp_path)
+    try:
+        with pytest.raises(ExecutionError, match=r"runner is a link .*; remove it"):
+            _prepare(tmp_path)
+    finally:
+        tempfile.tempdir = previous
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_foreign_folder_above_the_directory_is_refused(tmp_path: Path) -> None:
+    """Its owner could put another folder in the place of ours."""
+    (tmp_path / "runner").mkdir()
+    os.chown(tmp_path / "runner", 12345, -1)
+    previous, tempfile.tempdir = tempfile.tempdir, str(tmp_path)
+    try:
+        with pytest.raises(ExecutionError, match="belongs to user 12345"):
+            _prepare(tmp_path)
+    finally:
+        tempfile.tempdir = previous

@@ -95,7 +95,7 @@ async def test_a_folder_that_was_used_lately_stays(yard: Yard) -> None:
 async def test_a_folder_with_a_run_under_way_stays(yard: Yard) -> None:
     """As long as a run holds it, however old it looks; when the run has ended its time begins anew."""
     path = yard.folder("bugs.example.com/v1/Probe/shop/web")
-    with held(path):
+    async with held(path, clock=yard.clock):
         os.utime(path, (0, 0))
         assert await yard.sweep() == []
     assert await yard.sweep() == []
@@ -184,13 +184,36 @@ async def test_a_root_that_is_not_there_is_no_trouble(yard: Yard) -> None:
     assert await yard.sweep() == []
 
 
-def test_a_run_makes_its_folder_anew_after_a_sweep(tmp_path: Path) -> None:
+async def test_living_objects_leave_turns_to_others(yard: Yard) -> None:
+    """However many folders are of living objects, between two of them the event loop turns."""
+    names = [f"web-{number}" for number in range(20)]
+    for name in names:
+        yard.folder(f"bugs.example.com/v1/Probe/shop/{name}")
+    turns, seen = 0, list[int]()
+
+    async def turn() -> None:
+        nonlocal turns
+        while len(seen) < len(names):
+            turns += 1
+            await asyncio.sleep(0)
+
+    def lives(_namespace: str, _name: str) -> bool:
+        seen.append(turns)
+        return True
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(turn())
+        await yard.janitor.sweep([KnownObjects(gvk=PROBE, namespaced=True, lives=lives)])
+    assert len(set(seen)) == len(names)
+
+
+async def test_a_run_makes_its_folder_anew_after_a_sweep(tmp_path: Path) -> None:
     """Whoever comes between the removal and the lock finds a folder that is there, private and its own."""
     path = private_folder(tmp_path / "runner/kind/web")
     with unheld(path) as free:
         assert free
         shutil.rmtree(path.parent)
-    with held(path):
+    async with held(path, clock=FakeClock()):
         assert path.is_dir()
         with unheld(path) as free:
             assert not free
@@ -198,37 +221,39 @@ def test_a_run_makes_its_folder_anew_after_a_sweep(tmp_path: Path) -> None:
         assert free
 
 
-@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="needs /proc/locks to see who waits")
 async def test_a_run_that_waited_for_a_sweep_gets_a_folder_that_is_there(tmp_path: Path) -> None:
-    """What it waited for was removed meanwhile: it holds the folder of now, not the one that is gone."""
-    path = private_folder(tmp_path / "runner/kind/web")
-    inode = path.stat().st_ino
+    """It waits without holding up the event loop, and holds the folder of then, not the one that was removed."""
+    path, clock = private_folder(tmp_path / "runner/kind/web"), FakeClock()
 
-    def hold() -> bool:
-        with held(path), unheld(path) as free:
-            return path.is_dir() and not free
+    async def hold() -> bool:
+        async with held(path, clock=clock):
+            with unheld(path) as free:
+                return path.is_dir() and not free
 
     with unheld(path):
-        run = asyncio.create_task(asyncio.to_thread(hold))
-        await eventually(lambda: _waits_for(inode))
+        run = asyncio.create_task(hold())
+        await eventually(lambda: clock.sleeping or run.done())
+        assert not run.done()
         shutil.rmtree(path)
         private_folder(path)  # another run was quicker
+        await clock.advance(1)
+        await eventually(lambda: clock.sleeping or run.done())
+    await clock.advance(1)
     assert await run
 
 
-def _waits_for(inode: int) -> bool:
-    return any("->" in line and f":{inode} " in line for line in Path("/proc/locks").read_text().splitlines())
-
-
-def test_two_runs_may_hold_one_folder(tmp_path: Path) -> None:
+async def test_two_runs_may_hold_one_folder(tmp_path: Path) -> None:
     """A lock keeps sweeps away, not another operator's run."""
-    with held(tmp_path / "web"), held(tmp_path / "web"):
-        pass
+    clock = FakeClock()
+    async with held(tmp_path / "web", clock=clock), held(tmp_path / "web", clock=clock):
+        assert clock.sleeping == 0
+        with unheld(tmp_path / "web") as free:
+            assert not free
 
 
-def test_a_link_is_not_held(tmp_path: Path) -> None:
+async def test_a_link_is_not_held(tmp_path: Path) -> None:
     """Somebody who may write to the parent cannot send our files elsewhere."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "web").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ExecutionError, match="is a link"), held(tmp_path / "web"):
-        pass
+    with pytest.raises(ExecutionError, match="is a link"):
+        await held(tmp_path / "web", clock=FakeClock()).__aenter__()

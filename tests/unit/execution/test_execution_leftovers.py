@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from runner.execution.leftovers import PREFIX, kill_all_runs, new_scratch, run_is_over, sweep_leftovers
-from runner.execution.processes import MARK, OWNER_MARK, identity, own_identity
+from runner.execution.processes import MARK, OWNER_MARK
+from runner.owner import identity, own_identity
 
 GONE = "999999999-1"
 
@@ -101,8 +102,8 @@ def test_a_scratch_folder_that_vanished_is_no_error(temporary: Path) -> None:
 
 def test_folders_of_dead_operators_are_swept(tmp_path: Path) -> None:
     """The owner is gone, or another process has its id by now."""
-    _folder(tmp_path, f"{PREFIX}1", owner=_owned_by(GONE))
-    _folder(tmp_path, f"{PREFIX}2", owner=_owned_by(f"{os.getpid()}-1"))
+    _folder(tmp_path, f"{PREFIX}dead-1", owner=_owned_by(GONE))
+    _folder(tmp_path, f"{PREFIX}dead-2", owner=_owned_by(f"{os.getpid()}-1"))
     assert sweep_leftovers(tmp_path) == 2
     assert list(tmp_path.iterdir()) == []
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from runner.errors import ExecutionError
-from runner.execution.parameters import Parameters, object_variable, parameters_for
+from runner.execution.parameters import Parameters, left_out, object_variable, parameters_for
 from runner.kube.objects import GVK, Object
 from runner.testing.executor import run_request
 from runner.watches.model import Content, Finalizer, Watch
@@ -60,7 +63,12 @@ def test_of_colliding_keys_the_equal_one_wins() -> None:
     """Three keys with one name: the one that is that name wins, and a note says so (field case P2)."""
     parameters = _parameters({"fooBar": 1, "foo-bar": 3, "foo_bar": 2})
     assert parameters.variables["foo_bar"] == 2
-    assert parameters.notes == ("spec: foo-bar, fooBar, foo_bar are all called foo_bar in snake case; foo_bar is used",)
+    assert parameters.notes == (
+        (
+            "spec.foo-bar (foo_bar is used), spec.fooBar (foo_bar is used): left out, as another key has the same name "
+            "in snake case"
+        ),
+    )
 
 
 def test_of_colliding_keys_without_an_equal_one_the_first_in_order_wins() -> None:
@@ -68,7 +76,7 @@ def test_of_colliding_keys_without_an_equal_one_the_first_in_order_wins() -> Non
     one = _parameters({"deep": {"foo-bar": "dash", "fooBar": "camel"}})
     other = _parameters({"deep": {"fooBar": "camel", "foo-bar": "dash"}})
     assert one.variables["deep"] == other.variables["deep"] == {"foo_bar": "dash"}
-    assert one.notes[0].startswith("spec.deep: ")
+    assert one.notes[0].startswith("spec.deep.fooBar (foo-bar is used): ")
 
 
 @pytest.mark.parametrize("spec", [None, "text", [1]])
@@ -137,7 +145,77 @@ def test_ansibles_own_marks_in_an_object_are_left_out() -> None:
     parameters = _parameters({"deep": [{"__ansible_unsafe": {"x": 1}, "kept": 1}], "__ansible_type": "x"})
     assert parameters.variables["deep"] == [{"kept": 1}]
     assert parameters.variables[f"{KEY}_spec"] == {"deep": [{"kept": 1}]}
-    assert [note.split(" ")[0] for note in parameters.notes] == ["spec.deep[].__ansible_unsafe", "spec.__ansible_type"]
+    assert len(parameters.notes) == 1
+    assert parameters.notes[0].startswith("spec.__ansible_type, spec.deep[].__ansible_unsafe: left out, ")
+
+
+@pytest.mark.parametrize("name", ["-_ansible_type", "__Ansible_type", "-_ansible_vault", "- ansible_unsafe"])
+def test_a_name_that_becomes_ansibles_own_is_left_out(name: str) -> None:
+    """A key whose name in snake case is a mark of Ansible's reaches no variable at any depth, and is told."""
+    parameters = _parameters({name: 1, "deep": [{name: "x", "kept": 1}]}, mark_unsafe=True)
+    assert parameters.variables["deep"] == [{"kept": 1}]
+    assert not [key for key in parameters.variables if key.startswith("__ansible_")]
+    assert parameters.notes[0].startswith(f"spec.{name}, spec.deep[].{name}: left out, ")
+    assert left_out({"deep": [{name: 1}]}, snake_case=True) == (f"deep[].{name}",)
+    assert left_out({"deep": [{name: 1}]}, snake_case=False) == ()
+
+
+@pytest.mark.parametrize("author", [None, {"name": {"__ansible_unsafe": "text"}}])
+def test_no_spec_makes_a_name_of_ansibles_own(author: dict[str, Any] | None) -> None:
+    """Whatever a spec holds, no key of the variables begins like Ansible's marks, but our own and the author's."""
+    chance = random.Random(20261129)  # noqa: S311 - a test's samples must be the same each time
+    pieces = ["_", "_", "-", " ", "A", "a", "ansible", "Ansible", "ANSIBLE", "_", "type", "vault", "unsafe", "x"]
+
+    def some(depth: int) -> Any:
+        names = ("".join(chance.choices(pieces, k=chance.randrange(1, 7))) for _ in range(8))
+        return {name: chance.choice([1, [some(depth - 1)], some(depth - 1)]) if depth else 1 for name in names}
+
+    for _ in range(40):
+        for snake_case in (True, False):
+            spec = {**some(2), "-_ansible_type": {"__Ansible_vault": 1}}
+            variables = dict(_parameters(spec, snake_case_parameters=snake_case, vars={"own": author}).variables)
+            assert variables.pop("own") == author
+            variables[KEY] = {**variables[KEY], "metadata": {}, "status": {}}  # which hold our marks
+            names = set(_keys(variables)) - {"apiVersion", "kind", "metadata", "status"}
+            assert not [name for name in names if name.startswith("__ansible_")]
+
+
+def _keys(value: Any) -> Iterator[str]:
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    yield from value if isinstance(value, dict) else ()
+    for child in children:
+        yield from _keys(child)
+
+
+@pytest.mark.parametrize("name", ["__ansible_{}", "-_ansible_{}", "ansible_winrm_{}", "ansible-winrm-{}"])
+@pytest.mark.parametrize("parent", ["", "p" * 20_000])
+def test_what_is_told_of_names_stays_short(name: str, parent: str) -> None:
+    """One line tells a few cut names and how many more there are, however many and however long they are."""
+    keys = {name.format(f"{number}{'x' * 500}"): 1 for number in range(200)}
+    spec: dict[str, Any] = {parent: {"__ansible_type": 1, **keys}} if parent else keys
+    notes = _parameters(spec).notes
+    told = left_out(spec, snake_case=True)
+    assert all(len(text) < 1000 for text in (*notes, ", ".join(told)))
+    assert len(notes) == 1
+    if not parent:
+        assert " and 190 more: left out" in notes[0]
+        assert (len(told), told[-1]) == (11, "and 190 more")
+
+
+def test_what_is_told_of_colliding_names_stays_short() -> None:
+    """Thousands of keys with one name in snake case make one line."""
+    keys = {f"{'p' * 100}{'-' if number % 2 else '_'}{number // 2}": 1 for number in range(2000)}
+    (note,) = _parameters(keys).notes
+    assert " and 990 more: left out" in note
+    assert len(note) < 2000
+
+
+def test_nothing_is_told_of_a_spec_that_is_too_deep() -> None:
+    """Nothing of it runs, and a walk through it would not come to an end of its own."""
+    spec: Any = {"__ansible_type": 1}
+    for _ in range(2000):
+        spec = {"k": spec}
+    assert left_out(spec, snake_case=True) == ()
 
 
 def test_an_object_that_is_nested_too_deeply_is_refused() -> None:
@@ -153,3 +231,22 @@ def test_empty_and_blank_keys_are_kept() -> None:
     """Keys on which the peer crashes go through (field case P1)."""
     variables = _parameters({"": 1, " ": 2, "nested": {"": 3}}).variables
     assert (variables[""], variables[" "], variables["nested"]) == (1, 2, {"": 3})
+
+
+def test_a_cluster_id_is_a_variable_that_a_spec_cannot_set() -> None:
+    """What --cluster-id says beats a spec and loses to a watch; without the flag there is no such variable."""
+    name = "ansible_operator_cluster_id"
+    watch = Watch(gvk=PROBE, content=Content())
+    request = run_request(watch=watch, obj={"metadata": {"name": "web"}, "spec": {"ansibleOperatorClusterId": "evil"}})
+    assert parameters_for(request, cluster_id="east").variables[name] == "east"
+    assert name not in _parameters({}).variables
+    of_watch = run_request(watch=replace(watch, vars={name: "west"}), obj=request.obj)
+    assert parameters_for(of_watch, cluster_id="east").variables[name] == "west"
+
+
+def test_what_is_left_out_is_told_by_its_path() -> None:
+    """Connection variables of the first level and Ansible's own marks of every level, as their author wrote them."""
+    spec = {"ansibleHost": 1, "b": [{"__ansible_unsafe": "x", "ansibleHost": 1}], "__ansible_type": "x", "size": 1}
+    assert left_out(spec, snake_case=True) == ("__ansible_type", "ansibleHost", "b[].__ansible_unsafe")
+    assert left_out(spec, snake_case=False) == ("__ansible_type", "b[].__ansible_unsafe")
+    assert left_out(None, snake_case=True) == ()

@@ -74,6 +74,22 @@ def test_an_answer_that_is_no_status_object_is_still_told(body: bytes, expected:
     assert isinstance(error, errors.ServerError)
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b'{"kind": "Status", "reason": "NotFound", "details": {"name": "a", "kind": "things"}}', True),
+        (b'{"kind": "Status", "reason": "NotFound", "details": {}}', False),
+        (b'{"kind": "Status", "reason": "NotFound", "details": "a"}', False),
+        (b"404 page not found\n", False),
+    ],
+)
+def test_a_404_tells_whether_it_is_the_object_s(body: bytes, expected: bool) -> None:  # noqa: FBT001 - a parameter
+    """An answer that names the object comes from who knows the kind; any other one may be the whole kind's."""
+    error = error_for(status=404, body=body, headers={}, call=CALL)
+    assert isinstance(error, errors.NotFound)
+    assert error.names_object is expected
+
+
 def test_a_long_foreign_answer_is_cut() -> None:
     """An HTML page does not end up whole in a message."""
     assert len(error_for(status=502, body=b"x" * 10_000, headers={}, call=CALL).message) == 500

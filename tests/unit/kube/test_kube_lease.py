@@ -169,6 +169,42 @@ async def test_trouble_while_acquiring_is_told_once_and_tried_again(
     assert seat.leads()
 
 
+def _known(seat: Seat) -> tuple[bool, str]:
+    """Return whether another instance leads, and the trouble."""
+    return seat.elector.another_leads, seat.elector.trouble
+
+
+async def test_another_leads_only_while_its_time_is_not_over(cluster: Cluster) -> None:
+    """Who was seen to lead is believed to until its Lease has run out unread; then the trouble is all that is known."""
+    cluster.put(holderIdentity="x", leaseDurationSeconds=15)
+    seat = cluster.seat()
+    assert _known(seat) == (False, "")
+    seat.lead()
+    await cluster.clock.settle()
+    assert _known(seat) == (True, "")
+    seat.client.refusal = DOWN
+    await cluster.clock.advance(14.9)
+    assert _known(seat)[0]
+    await cluster.clock.advance(0.2)
+    assert _known(seat) == (False, "The Lease cannot be read or written; it is tried again")
+    cluster.put(holderIdentity="y", leaseDurationSeconds=15)
+    seat.client.refusal = None
+    await cluster.clock.advance(2)
+    assert _known(seat) == (True, "")
+
+
+async def test_who_leads_itself_sees_no_other(cluster: Cluster) -> None:
+    """Nor does it tell of trouble that is over."""
+    seat = cluster.seat()
+    seat.client.refusal = DOWN
+    seat.lead()
+    await cluster.clock.settle()
+    assert _known(seat) == (False, "The Lease cannot be read or written; it is tried again")
+    seat.client.refusal = None
+    await cluster.clock.advance(2)
+    assert (seat.leads(), *_known(seat)) == (True, False, "")
+
+
 async def test_a_namespace_that_is_missing_is_named(cluster: Cluster) -> None:
     """A 404 of the creation names the namespace and the flag."""
     seat = cluster.seat()

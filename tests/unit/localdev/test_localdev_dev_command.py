@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from runner.cli.dev import dev
-from runner.localdev.development import default_folder
+from runner.localdev.development import command, default_folder
 
 
 def invoke(*arguments: str, environ: dict[str, str] | None = None) -> Result:
@@ -28,7 +28,7 @@ def test_commands_that_need_a_plane_name_the_remedy(tmp_path: Path, command: str
     """Without a plane, env and kubectl fail and say how to start one."""
     result = invoke(command, "--dir", str(tmp_path / "p"))
     assert result.exit_code == 1
-    assert "dev up" in result.stderr
+    assert f"dev up --dir {tmp_path / 'p'}`" in result.stderr
     assert result.stdout == ""
 
 
@@ -36,7 +36,14 @@ def test_status_without_a_plane_says_so(tmp_path: Path) -> None:
     """Status is a question: it answers, with exit code 1."""
     result = invoke("status", "--dir", str(tmp_path / "p"))
     assert result.exit_code == 1
-    assert "no control plane in" in result.stdout
+    assert f"dev up --dir {tmp_path / 'p'}`" in result.stdout
+
+
+def test_a_command_for_the_default_folder_names_none(tmp_path: Path) -> None:
+    """What a person is told to type is as short as it can be, and quoted for a shell."""
+    result = invoke("status", environ={"XDG_STATE_HOME": str(tmp_path)})
+    assert "dev up`" in result.stdout
+    assert command("env", tmp_path / "a plane").endswith(f"dev env --dir '{tmp_path}/a plane'")
 
 
 def test_up_with_wrong_assets_is_one_message(tmp_path: Path) -> None:

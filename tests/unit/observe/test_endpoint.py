@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -101,6 +102,19 @@ async def test_no_address_serves_nothing() -> None:
     await server.start()
     assert server.port is None
     await server.stop()
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
+async def test_without_a_host_both_families_are_served() -> None:
+    """A scraper of a cluster with IPv6 alone reaches `:8443`, as well as one with IPv4."""
+    server = MetricsServer(address=("", 0), text=lambda: "x 1\n", logger=Logger(sink=RecordingSink()))
+    await server.start()
+    try:
+        for host in ("127.0.0.1", "[::1]"):
+            async with get(f"http://{host}:{server.port}/metrics") as answer:
+                assert await answer.text() == "x 1\n"
+    finally:
+        await server.stop()
 
 
 async def test_localhost_is_the_ipv4_loopback() -> None:
@@ -239,3 +253,34 @@ def test_a_self_signed_key_is_not_on_disk(mounted: Mounted, tmp_path: Path, monk
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     mounted.certificate.context()
     assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("accepted", "compressed"),
+    [
+        ("gzip;q=0", False),
+        ("gzip; q=0.000, *", False),
+        ("*;q=0", False),
+        ("", False),
+        ("xgzip", False),
+        ("deflate", False),
+        ("GZIP;q=0.001", True),
+        ("br, gzip;q=1.0", True),
+        ("*", True),
+    ],
+)
+async def test_gzip_is_only_for_who_takes_it(accepted: str, compressed: bool) -> None:  # noqa: FBT001
+    """A quality of nought refuses a coding."""
+    async with serving(Metrics()) as server:
+        url = f"http://127.0.0.1:{server.port}/metrics"
+        async with get(url, headers={"Accept-Encoding": accepted}) as answer:
+            assert (answer.headers.get("Content-Encoding") == "gzip") is compressed
+
+
+async def test_a_page_that_is_no_utf8_is_served() -> None:
+    """Half a character is written as its code: one bad label hides no other metric."""
+    server = MetricsServer(address=("127.0.0.1", 0), text=lambda: "\ud800 1\n", logger=Logger(sink=RecordingSink()))
+    await server.start()
+    async with get(f"http://127.0.0.1:{server.port}/metrics") as answer:
+        assert (answer.status, await answer.text()) == (200, "\\ud800 1\n")
+    await server.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -124,18 +125,21 @@ async def test_who_may_not_is_403(server: MetricsServer, reviews: Reviews, decis
 
 
 @pytest.mark.parametrize(
-    ("path", "text"),
-    [(TOKENS, "Authentication failed"), (ACCESS, "Authorization for user prometheus failed")],
+    ("path", "text", "logged"),
+    [
+        (TOKENS, "Authentication failed", "Authentication failed"),
+        (ACCESS, "Authorization for user prometheus failed", "Authorization failed"),
+    ],
 )
 async def test_an_api_server_in_trouble_is_500(
-    server: MetricsServer, reviews: Reviews, sink: RecordingSink, path: str, text: str
+    server: MetricsServer, reviews: Reviews, sink: RecordingSink, path: str, text: str, logged: str
 ) -> None:
-    """Nobody gets in while the API server can't be asked; the log has the reason, and the next try asks again."""
+    """Nobody gets in while the API server can't be asked; a constant sentence tells it, and the next try asks again."""
     answer = reviews.answers[path]
     for error in (ConnectionFailed("refused", call=Call(verb="create")), Forbidden("no", call=Call(verb="create"))):
         reviews.answers[path] = error
         assert await read(server) == (500, f"{text}\n")
-    assert sink.sentences().count(text) == 2
+    assert sink.sentences().count(logged) == 2
     reviews.answers[path] = answer
     assert (await read(server))[0] == 200
 
@@ -161,3 +165,19 @@ async def test_the_token_is_in_no_log(server: MetricsServer, reviews: Reviews, s
     reviews.answers[TOKENS] = ConnectionFailed("refused", call=Call(verb="create"))
     await read(server)
     assert "secret-token" not in str(sink.records)
+
+
+@pytest.mark.parametrize("token", [b"\xff\xfe", b"a\xed\xa0\x80"])
+async def test_a_token_that_is_no_text_is_unknown(reviews: Reviews, clock: FakeClock, token: bytes) -> None:
+    """Bytes that are no UTF-8 are 401, and the API server is not asked."""
+    logger = Logger(sink=RecordingSink())
+    guard = Access(client=reviews, clock=clock, logger=logger)
+    server = MetricsServer(address=("127.0.0.1", 0), text=lambda: "x 1\n", logger=logger, guard=guard)
+    await server.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + b"\r\n\r\n")
+    async with asyncio.timeout(60):
+        assert await reader.readline() == b"HTTP/1.1 401 Unauthorized\r\n"
+    writer.close()
+    await server.stop()
+    assert reviews.asked == []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
@@ -12,7 +15,7 @@ import pytest
 from runner.clock import SystemClock
 from runner.errors import ConfigError
 from runner.logs import Logger, RecordingSink
-from runner.observe.health import Finding, HealthServer, parse_bind_address
+from runner.observe.health import Finding, HealthServer
 from runner.observe.vitals import Heartbeat
 
 
@@ -187,31 +190,52 @@ async def test_a_stopped_server_frees_its_port(sink: RecordingSink) -> None:
     await second.stop()
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
+async def test_without_a_host_both_families_are_served(sink: RecordingSink) -> None:
+    """A kubelet of a cluster with IPv6 alone reaches `:6789`, as well as one with IPv4."""
+    health = HealthServer(address=("", 0), live={}, ready={}, logger=Logger(sink=sink))
+    await health.start()
+    try:
+        for host in ("127.0.0.1", "[::1]"):
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(f"http://{host}:{health.port}/healthz") as answer,
+            ):
+                assert await answer.text() == "ok"
+    finally:
+        await health.stop()
+
+
+_WITHOUT_FILES = """
+import asyncio, os, resource
+from runner.logs import Logger
+from runner.observe.health import HealthServer
+
+async def main():
+    health = HealthServer(address=("127.0.0.1", 0), live={}, ready={}, logger=Logger())
+    spare = os.dup(0)
+    os.close(spare)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (spare + 1, spare + 1))  # one more: the listening socket
+    try:
+        await health.start()
+    except OSError as error:
+        print("the start says:", error.strerror)
+
+asyncio.run(main())
+"""
+
+
+def test_trouble_of_the_thread_ends_the_start() -> None:
+    """Where the server's own event loop cannot be made the start raises why, and doesn't wait for ever."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_FILES], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.stdout == "the start says: Too many open files\n"
+
+
 async def test_no_address_serves_nothing() -> None:
     """Switched off, start and stop do nothing."""
     health = HealthServer(address=None, live={}, ready={}, logger=Logger(sink=RecordingSink()))
     await health.start()
     assert health.port is None
     await health.stop()
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (":6789", ("0.0.0.0", 6789)),  # noqa: S104 - as the peer listens
-        ("127.0.0.1:80", ("127.0.0.1", 80)),
-        ("[::1]:80", ("::1", 80)),
-        ("0", None),
-        ("", None),
-    ],
-)
-def test_bind_addresses(text: str, expected: tuple[str, int] | None) -> None:
-    """`host:port` and `:port` are taken, `0` and nothing switch the server off."""
-    assert expected == parse_bind_address(text, flag="--x")
-
-
-@pytest.mark.parametrize("text", ["6789", "host:", "host:http"])
-def test_bind_address_without_a_port_names_the_flag(text: str) -> None:
-    """An address without a port number is refused with the flag and the remedy."""
-    with pytest.raises(ConfigError, match=r"--health-probe-bind-address=.*no port in it; write host:port"):
-        parse_bind_address(text, flag="--health-probe-bind-address")

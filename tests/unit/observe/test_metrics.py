@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from runner.kube.objects import GVK
+from runner.logs import Logger, RecordingSink, records_of_libraries
 from runner.observe.metrics import STATES, Metrics, controller_names
 from runner.observe.metrics_objects import InformerReading
 from runner.settings import BackoffSettings
@@ -249,3 +250,19 @@ def test_informers_show_state_and_counters(metrics: Metrics) -> None:
 def test_the_states_are_those_of_an_informer() -> None:
     """The names that the metric knows are all that an informer can be in."""
     assert set(STATES) == {state.value for state in State}
+
+
+def test_a_broken_collector_takes_only_its_own_metrics() -> None:
+    """What one collector cannot read is missing on the page and told in the log; everything else is there."""
+
+    def read() -> dict[str, InformerReading]:
+        raise KeyError("gone")
+
+    metrics, sink = Metrics(), RecordingSink()
+    metrics.informers(MEMCACHED, read=read)
+    with records_of_libraries(Logger(sink=sink)):
+        page = metrics.text()
+    assert "ansible_operator_build_info" in page
+    assert "process_cpu_seconds_total" in page
+    assert "ansible_operator_watch_state" not in page
+    assert sink.sentences() == ["A collector of metrics is left out: InformerCollector"]

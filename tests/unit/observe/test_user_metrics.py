@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from runner.kube.objects import GVK
 from runner.observe.metrics import Metrics
+from runner.observe.metrics_objects import InformerReading
 from runner.observe.user_metrics import KINDS, RefusedMetric
 from runner.testing.clock import FakeClock
 
@@ -178,6 +180,9 @@ def test_a_wrong_request_is_told_why(metrics: Metrics, request_: object, sentenc
     [
         ("ansible_operator_reconcile_result", "gauge"),
         ("workqueue_adds_total", "counter"),
+        ("resource_created_at_seconds", "gauge"),
+        ("ansible_operator_informer_lists_total", "counter"),
+        ("process_cpu_seconds_total", "counter"),
         ("ansible_operator", "counter"),
         ("sizes_sum", "gauge"),
         ("sizes_bucket", "counter"),
@@ -198,6 +203,21 @@ def test_a_distribution_that_would_cover_a_name_is_refused(metrics: Metrics) -> 
     """A summary brings series of its own, and these may be taken too."""
     send(metrics, "load_count", gauge={})
     assert "there is a metric with the series load_count" in refusal(metrics, {"name": "load", "summary": {}})
+
+
+def test_a_new_name_reads_no_metric(metrics: Metrics) -> None:
+    """A first request costs the same however many objects the operator has: no other metric is collected for it."""
+    reads: list[str] = []
+
+    def read() -> dict[str, InformerReading]:
+        reads.append("read")
+        return {}
+
+    metrics.informers(GVK("example.com", "v1", "Web"), read=read)
+    send(metrics, counter={})
+    assert reads == []
+    metrics.text()
+    assert reads == ["read"]
 
 
 def test_a_refused_first_request_leaves_no_metric(metrics: Metrics) -> None:

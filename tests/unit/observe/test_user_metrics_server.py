@@ -12,6 +12,8 @@ import pytest
 from runner.logs import Logger, RecordingSink
 from runner.observe.metrics import Metrics
 from runner.observe.user_metrics_server import UserMetricsServer
+from runner.testing.clock import FakeClock
+from runner.testing.waiting import eventually
 
 
 @pytest.fixture
@@ -105,9 +107,61 @@ async def test_a_taken_port_is_a_warning(server: UserMetricsServer) -> None:
     await second.stop()
 
 
+async def test_a_taken_port_is_taken_over_once_it_is_free(server: UserMetricsServer, metrics: Metrics) -> None:
+    """An instance that stood by listens a few seconds after the other one has ended, and tells where, once."""
+    assert server.port is not None
+    port, sink, clock, urls = server.port, RecordingSink(), FakeClock(), list[str]()
+    second = UserMetricsServer(
+        address=("127.0.0.1", port),
+        handle=metrics.user.handle,
+        logger=Logger(sink=sink),
+        clock=clock,
+        tell_url=urls.append,
+    )
+    await second.start()
+    await clock.advance(60)
+    assert urls == []
+    assert len(sink.records) == 1
+    await server.stop()
+    await clock.advance(5)
+    await eventually(lambda: second.port)
+    assert urls == [f"http://127.0.0.1:{port}/metrics"]
+    assert sink.sentences()[1:] == ["Starting to serve metrics listener"]
+    assert clock.sleeping == 0
+    await second.stop()
+
+
+@pytest.mark.parametrize(("host", "named"), [("", "localhost"), ("localhost", "localhost"), ("127.0.0.1", "127.0.0.1")])
+async def test_the_url_is_one_that_a_run_can_reach(host: str, named: str) -> None:
+    """All interfaces are reached by the name of this machine's own."""
+    urls: list[str] = []
+    server = UserMetricsServer(
+        address=(host, 0), handle=lambda _: None, logger=Logger(sink=RecordingSink()), tell_url=urls.append
+    )
+    await server.start()
+    assert urls == [f"http://{named}:{server.port}/metrics"]
+    await server.stop()
+
+
 async def test_no_address_serves_nothing() -> None:
     """`0` switches the endpoint off."""
     server = UserMetricsServer(address=None, handle=lambda _: None, logger=Logger(sink=RecordingSink()))
     await server.start()
     assert server.port is None
     await server.stop()
+
+
+@pytest.mark.parametrize("kind", ["counter", "gauge", "histogram", "summary"])
+async def test_a_lone_surrogate_in_a_description_is_replaced(
+    server: UserMetricsServer, metrics: Metrics, kind: str
+) -> None:
+    """JSON can name half a character, UTF-8 has none: it becomes U+FFFD as in Go, and whole ones stay."""
+    body = json.dumps({"name": "sur", "description": "a\ud800b\U0001f600\udc00", kind: {}})
+    assert body.isascii()
+    assert await ask(server, body) == (200, "")
+    families = list(metrics.user.collect())
+    assert [family.documentation for family in families] == ["a\ufffdb\U0001f600\ufffd"]
+    assert await ask(server, '{"name":"\\ud800","gauge":{}}') == (
+        400,
+        "'\\ud800' is no metric name; use letters, digits, _ and :, and no digit in front\n",
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runner.kube.objects import GVK
-from runner.reconcile.notices import NoEvents, Notices
+from runner.reconcile.notices import Notices
 from runner.workqueue.request import Request
 
 WEB = Request(GVK("bugs.example.com", "v1", "Probe"), "default", "web")
@@ -23,8 +23,3 @@ def test_what_is_forgotten_is_new_again() -> None:
     notices.forget(WEB)
     notices.forget(WEB)
     assert notices.is_new(WEB, uid="u1", wish=1)
-
-
-async def test_without_a_recorder_nothing_is_said() -> None:
-    """Events are nobody's duty."""
-    await NoEvents().record({}, type="Warning", reason="SpecKeysDropped", message="x")

@@ -69,21 +69,21 @@ def _outcome(*, success: bool = True, requeue: timedelta | None = None) -> Outco
         (_outcome(), timedelta(seconds=-1), Forget()),
         (_outcome(requeue=timedelta(seconds=5)), timedelta(hours=10), RequeueAfter(seconds=5.0)),
         (_outcome(requeue=timedelta(0)), timedelta(hours=10), Forget()),
-        (_outcome(success=False), timedelta(hours=10), Backoff(generation=7)),
-        (_outcome(success=False, requeue=timedelta(seconds=5)), timedelta(0), Backoff(generation=7)),
+        (_outcome(success=False), timedelta(hours=10), Backoff(wish=7)),
+        (_outcome(success=False, requeue=timedelta(seconds=5)), timedelta(0), Backoff(wish=7)),
     ],
 )
 def test_after_run(outcome: Outcome, period: timedelta, expected: Decision) -> None:
     """A failure backs off, a requested requeue wins over the period, and zero or less means never."""
-    assert expected == after_run(outcome, period=period, generation=7)
+    assert expected == after_run(outcome, period=period, wish=7)
 
 
 def test_errors_decide_by_their_verdict() -> None:
     """A conflict backs off; too many requests waits as told; a missing right is tried again slowly."""
-    assert after_error(Conflict("x", call=_CALL), generation=3) == Backoff(generation=3)
-    assert after_error(TooManyRequests("x", call=_CALL, retry_after=7), generation=3) == RequeueAfter(seconds=7)
-    assert after_error(TooManyRequests("x", call=_CALL, retry_after=0), generation=3) == Backoff(generation=3)
-    assert after_error(Forbidden("x", call=_CALL), generation=3) == RequeueAfter(seconds=30.0)
+    assert after_error(Conflict("x", call=_CALL), wish=3) == Backoff(wish=3)
+    assert after_error(TooManyRequests("x", call=_CALL, retry_after=7), wish=3) == RequeueAfter(seconds=7)
+    assert after_error(TooManyRequests("x", call=_CALL, retry_after=0), wish=3) == Backoff(wish=3)
+    assert after_error(Forbidden("x", call=_CALL), wish=3) == RequeueAfter(seconds=30.0)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_failures_of_one_generation_back_off_and_a_new_generation_starts_again()
     queue = RecordingQueue()
     scheduler = Scheduler(queue=queue)
     for generation in (1, 1, 2):
-        scheduler.apply(_REQUEST, Backoff(generation=generation))
+        scheduler.apply(_REQUEST, Backoff(wish=generation))
     kinds = [kind for kind, _ in queue.calls if kind != "cancel"]
     assert kinds == ["forget", "limited", "limited", "forget", "limited"]
 

@@ -77,22 +77,8 @@ async def test_a_server_that_asks_for_patience_gets_it(site: Site, status: int) 
             await eventually(lambda: clock.sleeping)
             assert clock.waits == [7.0]
             await clock.advance(7.0)
-            await watched.informer.wait_synced()
+            await eventually(lambda: watched.informer.has_synced)
             assert asked.hits == 1
-
-
-async def test_a_refresh_cuts_the_wait_short(site: Site) -> None:
-    """After `refresh` the next try comes at once, though no time passes."""
-    clock = RecordingClock()
-    async with HttpFaultProxy(upstream_kubeconfig=site.kubeconfig) as proxy:
-        denied = proxy.rule(Rule(path="/secrets", status=403))
-        kubeconfig = proxy.kubeconfig(site.folder / "proxy")
-        async with watching(site, kubeconfig=kubeconfig, clock=clock, synced=False) as watched:
-            await eventually(lambda: clock.sleeping == 1)
-            denied.cancel()
-            watched.informer.refresh()
-            await watched.informer.wait_synced()
-            assert clock.monotonic() == 0
 
 
 async def test_a_server_that_ends_each_watch_at_once_is_not_hammered(server: FakeApiServer, site: Site) -> None:
@@ -159,7 +145,7 @@ async def test_a_kind_may_come_late_go_and_come_back(server: FakeApiServer, site
         await eventually(lambda: watched.informer.counters.errors >= 3)
         assert watched.informer.state is State.MISSING
         server.define(GADGETS)
-        await watched.informer.wait_synced()
+        await eventually(lambda: watched.informer.has_synced)
         await site.create("g", resource=GADGETS)
         await watched.until("ADDED g")
         server.undefine("gadgets")

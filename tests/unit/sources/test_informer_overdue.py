@@ -17,7 +17,7 @@ from runner.sources.informer import Informer, State, Target, WatchContext
 from runner.testing.clock import FakeClock
 from runner.testing.cluster import SECRETS
 from runner.testing.kubeconfig import write_kubeconfig
-from runner.testing.waiting import eventually
+from runner.testing.waiting import ended, eventually
 
 
 def _paused(informer: Informer, *, clock: FakeClock, errors: int) -> bool:
@@ -56,8 +56,7 @@ async def test_an_informer_that_waits_for_nothing_is_late(tmp_path: Path) -> Non
         assert informer.overdue <= 0
         await clock.advance(30)
         assert informer.overdue == 30
-        informer.stop()
-        await task
+        await ended(task)
         assert informer.overdue < 0
 
 
@@ -76,5 +75,4 @@ async def test_an_informer_that_tries_again_is_never_late(tmp_path: Path) -> Non
             assert informer.overdue <= 0
             await clock.advance(60)
         assert informer.state is State.ERROR
-        informer.stop()
-        await task
+        await ended(task)

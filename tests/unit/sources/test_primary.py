@@ -1,4 +1,4 @@
-"""The primary source of a watch: which lists it reads, what it puts into the queue, what it gives back."""
+"""The primary source of a watch: which lists it reads, what it puts into the queue, what it knows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from runner.testing.apiserver import FakeApiServer
 from runner.testing.cluster import CONFIG_MAPS, NAMESPACES, SECRETS
 from runner.testing.faults import HttpFaultProxy, Rule
 from runner.testing.informers import QUICK, Site
-from runner.testing.waiting import eventually
+from runner.testing.waiting import ended, eventually
 from runner.watches.model import Content, Watch
 from runner.workqueue.request import Request
 
@@ -67,11 +67,10 @@ async def running(
         task = asyncio.create_task(source.run())
         try:
             if synced:
-                await asyncio.wait_for(source.wait_synced(), timeout=60)
+                await eventually(lambda: source.synced)
             yield Running(source=source, enqueued=enqueued)
         finally:
-            source.stop()
-            await task
+            await ended(task)
 
 
 def lists_of(proxy: HttpFaultProxy, resource: Resource) -> list[str]:
@@ -92,19 +91,15 @@ async def test_what_passes_the_predicates_is_enqueued_as_fresh(site: Site) -> No
         assert at_work.enqueued[1:] == [request("b"), request("a"), request("b")]
 
 
-async def test_the_object_of_a_request_is_read_from_the_store(site: Site) -> None:
-    """`get` gives a copy of the newest known state, and None for what is gone."""
+async def test_an_object_is_known_until_it_is_gone(site: Site) -> None:
+    """`knows` tells whether the object of a request was there when it was looked at last."""
     await site.create("a")
     async with running(site.kubeconfig) as at_work:
-        found = at_work.source.get(request("a"))
-        assert found is not None
-        found["metadata"]["name"] = "spoiled"
-        again = at_work.source.get(request("a"))
-        assert again is not None
-        assert again["metadata"]["name"] == "a"
+        assert at_work.source.knows(request("a"))
+        assert not at_work.source.knows(request("b"))
         await site.delete("a")
         await eventually(lambda: len(at_work.enqueued) == 2)
-        assert at_work.source.get(request("a")) is None
+        assert not at_work.source.knows(request("a"))
 
 
 async def test_namespaces_are_listed_one_by_one(site: Site) -> None:
@@ -117,8 +112,8 @@ async def test_namespaces_are_listed_one_by_one(site: Site) -> None:
             assert sorted(at_work.enqueued) == [request("a", namespace="ns1"), request("a", namespace="ns2")]
             assert sorted(lists_of(proxy, SECRETS)) == [f"/api/v1/namespaces/ns{n}/secrets" for n in (1, 2)]
             assert at_work.source.states() == {"ns1": State.SYNCED, "ns2": State.SYNCED}
-            assert at_work.source.get(request("a", namespace="ns2")) is not None
-            assert at_work.source.get(request("a", namespace="ns3")) is None
+            assert at_work.source.knows(request("a", namespace="ns2"))
+            assert not at_work.source.knows(request("a", namespace="ns3"))
 
 
 async def test_without_namespaces_there_is_one_list_over_all(site: Site) -> None:
@@ -144,7 +139,7 @@ async def test_a_cluster_scoped_kind_is_listed_once_whatever_the_namespaces(site
             assert at_work.source.synced
             assert at_work.source.states() == {"": State.SYNCED}
             assert lists_of(proxy, NAMESPACES) == ["/api/v1/namespaces"]
-            assert at_work.source.get(request("a", namespace="", resource=NAMESPACES)) is not None
+            assert at_work.source.knows(request("a", namespace="", resource=NAMESPACES))
 
 
 async def test_a_source_is_synced_when_each_namespace_is(site: Site) -> None:
@@ -159,8 +154,7 @@ async def test_a_source_is_synced_when_each_namespace_is(site: Site) -> None:
             assert not at_work.source.synced
             assert at_work.source.states() == {"ns1": State.SYNCED, "ns2": State.FORBIDDEN}
             denied.cancel()
-            await asyncio.wait_for(at_work.source.wait_synced(), timeout=60)
-            assert at_work.source.synced
+            await eventually(lambda: at_work.source.synced)
 
 
 async def test_a_kind_that_comes_late_is_picked_up_in_each_namespace(server: FakeApiServer, site: Site) -> None:
@@ -168,10 +162,20 @@ async def test_a_kind_that_comes_late_is_picked_up_in_each_namespace(server: Fak
     server.undefine(CONFIG_MAPS.plural)
     namespaces = ("ns1", "ns2")
     async with running(site.kubeconfig, resource=CONFIG_MAPS, namespaces=namespaces, synced=False) as at_work:
-        await eventually(lambda: State.MISSING in at_work.source.states().values())
+        await eventually(lambda: at_work.source.states() == dict.fromkeys(namespaces, State.MISSING))
         server.define(CONFIG_MAPS)
-        at_work.source.refresh()
-        await asyncio.wait_for(at_work.source.wait_synced(), timeout=60)
+        await eventually(lambda: at_work.source.synced)
         await site.client.create(CONFIG_MAPS, namespace="ns2", body={"metadata": {"name": "a"}})
         await at_work.until(request("a", namespace="ns2", resource=CONFIG_MAPS))
         assert set(at_work.source.counters()) == {"ns1", "ns2"}
+
+
+async def test_a_forbidden_discovery_is_told_for_each_namespace(site: Site) -> None:
+    """While the first namespace's informer may not ask for the kind, the state of all is forbidden, not starting."""
+    async with HttpFaultProxy(upstream_kubeconfig=site.kubeconfig) as proxy:
+        denied = proxy.rule(Rule(path=r"/api/v1$", status=403))
+        kubeconfig = proxy.kubeconfig(site.folder / "proxy")
+        async with running(kubeconfig, namespaces=("ns1", "ns2"), synced=False) as at_work:
+            await eventually(lambda: at_work.source.states() == {"ns1": State.FORBIDDEN, "ns2": State.FORBIDDEN})
+            denied.cancel()
+            await eventually(lambda: at_work.source.states() == {"ns1": State.SYNCED, "ns2": State.SYNCED})

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from runner.execution.executor import Outcome, PlayStats
-from runner.status.conditions import CUT_MARK, conditions_found, cut_message, mark_done, mark_error, mark_running
+from runner.kube.texts import CUT_MARK, cut_message
+from runner.status.conditions import conditions_found, mark_done, mark_error, mark_running
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)

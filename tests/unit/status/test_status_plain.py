@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -45,9 +46,13 @@ def _messages(form: Sequence[Any]) -> list[str | None]:
     return [entry.get("message") for entry in form[1:]]
 
 
+def _types(form: Sequence[Any]) -> list[str]:
+    return [entry["type"] for entry in form if entry != FOREIGN]
+
+
 def test_each_form_says_less_than_the_one_before() -> None:
     """First the recap goes and texts are filled and cut, then texts are very short, then empty, then not there."""
-    filled, short, empty, bare = plainer_forms(FAILED, refusal="something else")
+    filled, short, empty, bare = itertools.islice(plainer_forms(FAILED, found=FAILED, refusal="something else"), 4)
     assert all("ansibleResult" not in entry for form in (filled, short, empty, bare) for entry in form)
     assert [len((text or "").encode()) for text in _messages(filled)] == [22, 1024, 6]
     assert [entry["reason"] for entry in filled[1:]] == ["Running", "Failed", "Failed"]
@@ -59,13 +64,42 @@ def test_each_form_says_less_than_the_one_before() -> None:
 
 def test_what_others_wrote_is_in_every_form() -> None:
     """A condition that is not ours is sent as it was found, whatever the schema says to ours."""
-    assert all(form[0] == FOREIGN for form in plainer_forms(FAILED, refusal=""))
+    assert all(form[0] == FOREIGN for form in plainer_forms(FAILED, found=[], refusal=""))
 
 
 def test_statuses_never_change() -> None:
-    """A plainer form says the same, True or False, of each condition."""
-    wanted = [(entry["type"], entry["status"]) for entry in FAILED]
-    assert all([(e["type"], e["status"]) for e in form] == wanted for form in plainer_forms(FAILED, refusal=""))
+    """A plainer form says the same, True or False, of each condition that it has."""
+    wanted = {entry["type"]: entry["status"] for entry in FAILED}
+    for form in plainer_forms(FAILED, found=FAILED[:2], refusal=""):
+        assert {entry["type"]: entry["status"] for entry in form}.items() <= wanted.items()
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ([], [["Running", "Failure", "Successful"], ["Running", "Failure"], ["Failure"]]),
+        (["Running"], [["Running", "Failure", "Successful"], ["Running", "Failure"], ["Running"]]),
+        (
+            ["Running", "Successful"],
+            [["Running", "Failure", "Successful"], ["Running", "Failure"], ["Running", "Successful"]],
+        ),
+        (["Running", "Failure", "Successful"], [["Running", "Failure", "Successful"], ["Running", "Failure"]]),
+    ],
+)
+def test_fewer_conditions_are_tried_at_last(found: list[str], expected: list[list[str]]) -> None:
+    """After every form of all come Running and the outcome's, then what is there with and without the outcome's."""
+    there = [_entry(type_, "True") for type_ in found]
+    forms = plainer_forms(FAILED, found=[FOREIGN, *there], refusal="")
+    assert [types for types, _ in itertools.groupby(forms, key=_types)] == expected
+
+
+@pytest.mark.parametrize(("room", "expected"), [(4, "all"), (3, "two"), (2, "one"), (1, "none")])
+def test_the_room_that_the_server_told_is_used(room: int, expected: str) -> None:
+    """Where the refusal tells how many conditions there may be, longer lists are not tried."""
+    refusal = f"status.conditions: Too many: 4: must have at most {room} items"
+    longest = {"all": ["Running", "Failure", "Successful"], "two": ["Running", "Failure"], "one": ["Running"]}
+    first = next(plainer_forms(FAILED, found=[_entry("Running", "True")], refusal=refusal), None)
+    assert (None if first is None else _types(first)) == longest.get(expected)
 
 
 def test_a_limit_that_the_server_told_is_used() -> None:
@@ -74,14 +108,14 @@ def test_a_limit_that_the_server_told_is_used() -> None:
         "status.conditions[1].message: Too long: may not be more than 100 bytes, "
         "status.conditions[2].message: Too long: may not be more than 100 bytes"
     )
-    first = next(plainer_forms(FAILED, refusal=refusal))
+    first = next(plainer_forms(FAILED, found=[], refusal=refusal))
     assert len(first[2]["message"].encode()) in range(90, 101)
     assert "message cut" in first[2]["message"]
 
 
 def test_conditions_that_cannot_be_plainer_have_no_forms() -> None:
     """Where nothing of the list is ours, there is nothing to be tried."""
-    assert list(plainer_forms([FOREIGN, 7], refusal="")) == []
+    assert list(plainer_forms([FOREIGN, 7], found=[FOREIGN], refusal="")) == []
 
 
 class Strict:
@@ -153,4 +187,4 @@ async def test_a_status_that_is_refused_in_every_form_is_told_by_the_first_refus
     server = Strict(lambda _: False)
     with pytest.raises(Invalid, match="Unsupported value"):
         await server.write(RecordingSink())
-    assert server.puts == 5
+    assert server.puts == 15  # as wanted and four plainer forms: of all, of two, of the outcome's alone

@@ -222,10 +222,25 @@ async def test_a_long_retry_after_goes_to_the_caller() -> None:
     assert (caught.value.retry_after, caught.value.verdict) == (300, Verdict.RETRY_AT)
 
 
+def _gone() -> NotFound:
+    """Return what the API server says of an object that is not there, while it serves the kind."""
+    error = NotFound("gone", call=CALL)
+    error.names_object = True
+    return error
+
+
+async def test_a_kind_that_is_not_served_tells_nothing_about_the_object() -> None:
+    """A bare 404 goes to the caller, who keeps the status: the object may be there all the same."""
+    shelf = Shelf()
+    shelf.read_errors = [NotFound("404 page not found", call=CALL)]
+    with pytest.raises(NotFound):
+        await Desk(shelf).write()
+
+
 async def test_a_gone_object_is_no_error() -> None:
     """An object that is deleted before the read needs no status."""
     shelf = Shelf()
-    shelf.read_errors = [NotFound("gone", call=CALL)]
+    shelf.read_errors = [_gone()]
     result = await Desk(shelf).write()
     assert (result.state, result.obj) == (WriteState.GONE, None)
 
@@ -234,11 +249,11 @@ async def test_an_object_gone_between_read_and_write_is_no_error() -> None:
     """An object that is deleted between read and write needs no status."""
     shelf = Shelf()
     shelf.read_errors = []
-    shelf.write_errors = [NotFound("gone", call=CALL)]
+    shelf.write_errors = [_gone()]
     desk = Desk(shelf)
 
     def vanish(found: list[Any]) -> list[Any]:
-        shelf.read_errors = [NotFound("gone", call=CALL)]
+        shelf.read_errors = [_gone()]
         return [*found, *WANTED]
 
     assert (await desk.writer.write(WIDGET, dict(shelf.obj), compute=vanish)).state is WriteState.GONE

@@ -58,6 +58,12 @@ def test_a_playbook_wins_over_a_role_which_is_noted(project: Project) -> None:
     assert loaded.notes == ("line 4: role gone is ignored, because playbook is set",)
 
 
+def test_a_note_on_a_finalizers_content_says_so(project: Project) -> None:
+    """The fields are named with the finalizer that they are in."""
+    loaded = project.load(entry("role: web\n  finalizer: {name: a.io/b, playbook: play.yml, role: gone}"))
+    assert loaded.notes == ("line 4: finalizer.role gone is ignored, because finalizer.playbook is set",)
+
+
 @pytest.mark.parametrize(
     ("name", "folders"),
     [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
-from runner.watches.document import json_of, read_document
+from runner.watches.document import json_of, read_document, text_of
 from runner.watches.problems import Place, WatchesError
 
 PLACE = Place(file="watches.yaml")
@@ -68,6 +69,19 @@ def test_a_float_without_a_fraction_reaches_roles_as_a_whole_number(text: str, e
 def test_keys_become_text() -> None:
     """JSON has only string keys: numbers and booleans are written as JSON writes them."""
     assert read("{1: a, true: b, 1.5: c, n: d}") == {"1": "a", "true": "b", "1.5": "c", "false": "d"}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1.2345678, "1.2345678"), (1.10, "1.1"), (5.0, "5"), (-0.0, "-0"), (0.1, "0.1"), (100000.0, "100000"),
+        (1e6, "1e+06"), (1234567.0, "1.234567e+06"), (20240101.5, "2.0240102e+07"), (16777217.0, "1.6777216e+07"),
+        (1e-4, "0.0001"), (1e-5, "1e-05"), (1e21, "1e+21"), (1e300, "+Inf"), (-1e300, "-Inf"), (math.nan, "NaN"),
+    ],
+)  # fmt: skip
+def test_a_number_becomes_gos_shortest_text(value: float, expected: str) -> None:
+    """The texts are what Go's FormatFloat gave for 32 bits, in which the peer's library writes them."""
+    assert text_of(value) == expected
 
 
 def test_merged_keys_give_way_to_own_ones_and_earlier_sources_win() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import SupportsIndex
 
 import pytest
 
@@ -56,6 +57,8 @@ def test_a_go_duration_is_understood(text: str, expected: timedelta) -> None:
         ('5"', 'time: unknown unit "\\"" in duration "5\\""'),
         ("9223372036854775808ns", 'time: invalid duration "9223372036854775808ns"'),
         ("3000000h", 'time: invalid duration "3000000h"'),
+        ("3000000h1x", 'time: invalid duration "3000000h1x"'),
+        ("-3000000h1x", 'time: invalid duration "-3000000h1x"'),
     ],
 )
 def test_what_go_refuses_is_refused_with_gos_sentence(text: str, sentence: str) -> None:
@@ -74,6 +77,28 @@ def test_thousands_of_digits_are_refused_like_any_other_duration() -> None:
         parse_duration(text)
 
     assert str(caught.value) == f'time: invalid duration "{text}"'
+
+
+class _Counting(str):
+    """A text that counts the characters that are copied out of it."""
+
+    __slots__ = ()
+    copied = 0
+
+    def __getitem__(self, key: SupportsIndex | slice) -> _Counting:
+        piece = _Counting(super().__getitem__(key))
+        _Counting.copied += len(piece)
+        return piece
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_the_work_of_reading_grows_with_the_text_only(sign: str) -> None:
+    """No part of a long text is copied for each of its numbers: an annotation may hold a hundred thousand."""
+    text = _Counting(f"{sign}{'1h' * 1000}")
+    _Counting.copied = 0
+
+    assert abs(parse_duration(text)) == timedelta(hours=1000)
+    assert _Counting.copied <= 2 * len(text)
 
 
 def test_a_duration_below_a_microsecond_does_not_become_never() -> None:

@@ -11,6 +11,7 @@ from runner.kube.objects import GVK
 from runner.settings import Settings
 from runner.watches.loader import load_watches
 from runner.watches.model import Content, Finalizer, Watch
+from runner.watches.problems import WatchesError
 from tests.unit.watches.conftest import Project
 
 MINIMAL = "- version: v1\n  kind: Web\n  role: web\n"
@@ -143,6 +144,13 @@ def test_the_number_of_kept_artifacts_is_read_as_in_the_peer(project: Project, w
     assert project.one(f"{MINIMAL}  maxRunnerArtifacts: {written}\n").max_runner_artifacts == kept
 
 
+@pytest.mark.parametrize("written", ["9223372036854775808", "9" * 400, "-1e19", "1e300"])
+def test_more_artifacts_than_64_bits_can_say_are_refused(project: Project, written: str) -> None:
+    """A number that Go's int cannot hold is an error of the file like any other."""
+    with pytest.raises(WatchesError, match="field maxRunnerArtifacts: must fit in 64 bits; write a smaller number"):
+        project.load(f"{MINIMAL}  maxRunnerArtifacts: {written}\n")
+
+
 @pytest.mark.parametrize(
     ("written", "period"),
     [("3s", timedelta(seconds=3)), ("0s", timedelta()), ('"0"', timedelta()), ("-5m", timedelta())],
@@ -174,6 +182,7 @@ def test_unknown_keys_are_ignored_and_noted_with_their_line(project: Project) ->
             "line 6: unknown key ansibleVerbosity is ignored; set --ansible-verbosity or the variable "
             "ANSIBLE_VERBOSITY_<KIND>_<GROUP>"
         ),
+        "line 8: key blacklist has no effect in this version",
         "line 8: unknown key blacklist.apiVersion is ignored; did you mean blacklist.version?",
         "line 9: unknown key selector.matchLabel is ignored; did you mean selector.matchLabels?",
         "line 7: unknown key finalizer.Rolle is ignored; did you mean finalizer.role?",

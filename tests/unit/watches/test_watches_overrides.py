@@ -50,6 +50,16 @@ def test_workers_come_from_the_variable_then_the_old_one_then_the_flag(
     assert written == notes
 
 
+def test_a_watch_has_a_thousand_workers_at_most() -> None:
+    """Each is a task from the start; a note tells that there are fewer than asked for."""
+    notes: list[str] = []
+
+    chosen = workers(PROBE, environ={MAX: "999999999999999999"}, default=EIGHT, notes=notes)
+    assert chosen == Chosen(value=1000, source=MAX)
+    assert notes == [f"{MAX} asks for 999999999999999999 workers; using the most, 1000"]
+    assert workers(PROBE, environ={MAX: "1000"}, default=EIGHT, notes=[]) == Chosen(value=1000, source=MAX)
+
+
 @pytest.mark.parametrize(("text", "expected"), [("0", 0), ("7", 7), ("+3", 3)])
 def test_verbosity_may_be_0_to_7(text: str, expected: int) -> None:
     """The variable's value counts."""

@@ -30,10 +30,19 @@ FIELDS = [
     "namespaces",
     "markUnsafe",
 ]
+PROXY = "There is no proxy in this version"
 WEB = "- {group: test.io, version: v1, kind: Web, role: web, markUnsafe: true}\n"
 
 
 def logged(
+    project: Project, text: str, *, settings: Settings | None = None, environ: dict[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Return the records about *text*, but for that there is no proxy."""
+    told = all_logged(project, text, settings=settings, environ=environ)
+    return [record for record in told if PROXY not in record["msg"]]
+
+
+def all_logged(
     project: Project, text: str, *, settings: Settings | None = None, environ: dict[str, str] | None = None
 ) -> list[dict[str, Any]]:
     """Return the records about *text*."""
@@ -112,6 +121,7 @@ def test_a_variable_is_named_where_it_decides_and_the_old_one_is_deprecated(proj
     note, record = logged(project, WEB, environ=environ)
 
     new = "MAX_CONCURRENT_RECONCILES_WEB_TEST_IO"
+    assert note["level"] == "warn"
     assert note["note"] == f"Environment variable WORKER_WEB_TEST_IO is deprecated, use {new} instead"
     assert (record["workers"], record["workersFrom"]) == (5, "WORKER_WEB_TEST_IO")
     assert (record["verbosity"], record["verbosityFrom"]) == (0, "ANSIBLE_VERBOSITY_WEB_TEST_IO")
@@ -125,6 +135,29 @@ def test_specs_that_are_templates_are_warned_of(project: Project) -> None:
     assert [first["markUnsafe"], second["markUnsafe"]] == [True, False]
     assert (warning["level"], warning["gvk"]) == ("warn", "test.io/v1, Kind=Shop")
     assert "who may write such an object can run code" in warning["msg"]
+
+
+def test_what_waits_for_the_proxy_is_told_once(project: Project) -> None:
+    """One warning, however many watches ask for their dependents; none where no watch does."""
+    second = WEB.replace("Web", "Shop")
+    assert [record["level"] for record in all_logged(project, WEB + second) if PROXY in record["msg"]] == ["warn"]
+    without = WEB.replace("role: web", "role: web, watchDependentResources: false")
+    assert not any(PROXY in record["msg"] for record in all_logged(project, without))
+
+
+@pytest.mark.parametrize("key", ["watchDependentResources", "watchClusterScopedResources", "blacklist"])
+def test_a_key_that_waits_for_the_proxy_is_noted(project: Project, key: str) -> None:
+    """Who sets it learns where, and that it does nothing yet."""
+    value = "[{version: v1, kind: Pod}]" if key == "blacklist" else "true"
+    note, *_ = logged(project, WEB.replace("role: web", f"role: web, {key}: {value}"))
+    assert (note["level"], note["note"]) == ("warn", f"line 1: key {key} has no effect in this version")
+
+
+def test_a_file_without_watches_is_warned_of(project: Project) -> None:
+    """An operator that starts and does nothing says so."""
+    (record,) = all_logged(project, "[]")
+    assert (record["level"], record["file"]) == ("warn", "watches.yaml")
+    assert "names no kind" in record["msg"]
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,14 @@ def key(name: str) -> Request:
 
 
 def start(queue: WorkQueue, *, count: int, handle: Handle, sink: RecordingSink) -> asyncio.Task[None]:
-    """Start a pool."""
-    return asyncio.create_task(run_workers(queue, count=count, handle=handle, logger=Logger(sink=sink)))
+    """Start a pool that logs as in production: errors with stacks."""
+    logger = Logger(sink=sink, stacktrace_level="error")
+    return asyncio.create_task(run_workers(queue, count=count, handle=handle, logger=logger))
+
+
+def fail(text: str) -> None:
+    """Be the bug."""
+    raise RuntimeError(text)
 
 
 class Gate:
@@ -113,7 +119,7 @@ async def test_a_failing_handler_costs_its_key_a_back_off(
     async def handle(request: Request) -> None:
         calls.append(request.name)
         if request.name == "bad":
-            raise RuntimeError("no luck")
+            fail("no luck")
 
     pool = start(queue, count=1, handle=handle, sink=sink)
     queue.add(key("bad"))
@@ -123,9 +129,14 @@ async def test_a_failing_handler_costs_its_key_a_back_off(
     await clock.advance(1)
     assert calls == ["bad", "good", "bad"]
     assert queue.failures(key("bad")) == 2
-    record = sink.records[0]
-    assert (record["msg"], record["name"], record["error"]) == ("Reconciler error", "bad", "RuntimeError: no luck")
-    assert "in handle" in record["stacktrace"]
+    panic, record = sink.records[:2]
+    assert (panic["msg"], panic["panic"], panic["name"]) == ("Observed a panic", "RuntimeError", "bad")
+    assert (record["msg"], record["name"], str(record["error"])) == ("Reconciler error", "bad", "no luck")
+    for written in (panic, record):
+        functions = written["stacktrace"].splitlines()[::2]
+        assert functions[0].endswith(".fail")
+        assert functions[1].endswith(".handle")
+        assert "no luck" not in written["stacktrace"]
     queue.close()
     await pool
 
@@ -149,6 +160,9 @@ async def test_a_cancelled_task_inside_a_handler_is_a_failure(
     assert queue.failures(key("a")) == 1
     await clock.advance(1)
     assert queue.failures(key("a")) == 2
+    record = sink.records[0]
+    assert (record["msg"], str(record["error"])) == ("Reconciler error", "the handler's work was cancelled")
+    assert ".handle\n" in record["stacktrace"]
     queue.close()
     await pool
 

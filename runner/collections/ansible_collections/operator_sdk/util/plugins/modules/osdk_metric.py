@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -32,9 +33,11 @@ options:
     type: str
     required: true
   address:
-    description: Where the operator takes metrics.
+    description:
+      - Where the operator takes metrics.
+      - By default where the operator says that it does, in E(OPERATOR_USER_METRICS_ADDRESS); without that variable
+        C(http://localhost:5050/metrics). Where it takes none, nothing is sent and the task warns.
     type: str
-    default: http://localhost:5050/metrics
   counter:
     description: The metric is a counter, which only goes up.
     type: dict
@@ -103,8 +106,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 msg:
-  description: What was wrong, in the operator's words.
-  returned: failure
+  description: What was wrong, in the operator's words, or why nothing was sent.
+  returned: failure, or where the operator takes no metrics
   type: str
 status_code:
   description: The HTTP status of the operator's answer.
@@ -113,6 +116,8 @@ status_code:
 """
 
 _TIMEOUT = 30
+_VARIABLE = "OPERATOR_USER_METRICS_ADDRESS"
+_DEFAULT = "http://localhost:5050/metrics"
 _KINDS: dict[str, dict[str, str]] = {
     "counter": {"increment": "bool", "add": "float"},
     "gauge": {
@@ -130,7 +135,7 @@ _KINDS: dict[str, dict[str, str]] = {
 ARGUMENTS: dict[str, Any] = {
     "name": {"type": "str", "required": True},
     "description": {"type": "str", "required": True},
-    "address": {"type": "str", "default": "http://localhost:5050/metrics"},
+    "address": {"type": "str"},
     **{
         kind: {"type": "dict", "options": {name: {"type": form} for name, form in operations.items()}}
         for kind, operations in _KINDS.items()
@@ -164,7 +169,11 @@ def send(address: str, body: dict[str, Any]) -> tuple[int, str]:
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS)
-    address = module.params["address"]
+    address = module.params["address"] or os.environ.get(_VARIABLE, _DEFAULT)
+    if not address:
+        sentence = "the metric was not sent: the operator takes none, see --user-metrics-bind-address"
+        module.warn(sentence)
+        module.exit_json(changed=False, msg=sentence)
     try:
         status, text = send(address, request_body(module.params))
     except (URLError, OSError, ValueError) as error:
