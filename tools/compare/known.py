@@ -49,4 +49,11 @@ KNOWN: tuple[Known, ...] = (
     ),
     Known(row="whole-object variable where there is no spec", cases="*", paths=f"{_WHOLE}/spec"),
     Known(row=_RETRIES, cases=_FAILING, paths="repaired/*", why="other runs were seen, in another order"),
+    Known(row=_RETRIES, cases="05-*", paths="failing: */states/*", why="its retry had begun when it was looked at"),
+    Known(
+        row=_RETRIES,
+        cases="05-*",
+        paths="failing: */extravars/_*/status/*",
+        why="its retry had begun when it was looked at",
+    ),
 )

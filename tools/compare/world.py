@@ -122,7 +122,9 @@ class World:
             nonlocal deadline
             self._note_runs(name)
             versions = self._versions(name)[self._marks[name] :]
-            found = next((one.obj for one in versions if is_terminal(one.obj, want=want)), None)
+            before = versions[0].obj.get("status") if versions else None  # that of an earlier run ends nothing
+            ended = (one.obj for one in versions if one.obj.get("status") != before)
+            found = next((obj for obj in ended if is_terminal(obj, want=want)), None)
             if found is not None:
                 self._states[name] = found
                 return True
