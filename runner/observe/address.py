@@ -13,7 +13,8 @@ Address = tuple[str, int]
 
 _HIGHEST_PORT = 65535
 _BACKLOG = 128
-_ALL = {"", "0.0.0.0", "::"}  # noqa: S104 - probes and scrapes come from elsewhere
+EVERYWHERE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - probes and scrapes come from elsewhere
+"""The hosts that mean all interfaces."""
 
 
 def split_address(text: str) -> Address | None:
@@ -39,7 +40,7 @@ def bound(address: Address) -> socket.socket:
     `localhost`, is its IPv4 address: a machine may know an IPv6 one that it refuses to listen on.
     """
     host, port = address
-    if host in _ALL and socket.has_dualstack_ipv6():
+    if host in EVERYWHERE and socket.has_dualstack_ipv6():
         return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family, backlog=_BACKLOG)

@@ -11,13 +11,12 @@ from aiohttp import web
 
 from runner.clock import Clock, SystemClock
 from runner.logs import Logger
-from runner.observe.address import Address
+from runner.observe.address import EVERYWHERE, Address
 from runner.observe.endpoint import Listener
 from runner.observe.user_metrics import RefusedMetric
 
 _PAUSE = 5.0
 """Seconds until a taken address is tried again: an instance that stood by gets it when the other one ends."""
-_EVERYWHERE = {"", "0.0.0.0", "::"}  # noqa: S104 - compared, not listened on
 
 
 class UserMetricsServer:
@@ -92,7 +91,7 @@ class UserMetricsServer:
         app.add_routes([web.route("*", "/metrics", self._metrics)])
         await listener.start(app)
         self._logger.info("Starting to serve metrics listener", Address=str(listener), port=self.port)
-        host = "localhost" if self._host in _EVERYWHERE else self._host
+        host = "localhost" if self._host in EVERYWHERE else self._host
         self._tell_url(f"http://{f'[{host}]' if ':' in host else host}:{self.port}/metrics")
 
     async def _metrics(self, request: web.Request) -> web.Response:
