@@ -7,7 +7,6 @@ and a play that is asked politely goes on writing. The rest of the process follo
 from __future__ import annotations
 
 import random
-import re
 import socket
 import threading
 import uuid
@@ -22,6 +21,7 @@ from runner.execution.leftovers import kill_all_runs
 from runner.kube.client import KubeClient
 from runner.kube.events import EventRecorder
 from runner.kube.lease import Candidate, Elector, Hooks
+from runner.kube.names import is_label, is_subdomain
 from runner.kube.objects import Object
 from runner.kube.service_account import SERVICE_ACCOUNT
 from runner.logs import Logger
@@ -29,9 +29,6 @@ from runner.observe.vitals import Waiting
 from runner.settings import LeaderElectionSettings, Settings
 
 POD_NAMESPACE = SERVICE_ACCOUNT / "namespace"
-_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*\Z")
-_NAMESPACE = re.compile(rf"(?=.{{1,63}}\Z){_LABEL}\Z")
 _EVENT_LIMIT = 2.0
 _EXIT_LIMIT = 5.0
 """Seconds from the loss of the lease to the end of the process, whatever still hangs."""
@@ -134,7 +131,7 @@ def build_leadership(settings: Settings, *, election: Election, pod_namespace: P
 
 def resolve(settings: LeaderElectionSettings, *, pod_namespace: Path = POD_NAMESPACE) -> LeaderElectionSettings:
     """Return *settings* with a name and a namespace that a Lease can have; raise `ConfigError`."""
-    if not _NAME.match(settings.id):
+    if not is_subdomain(settings.id):
         raise ConfigError(
             f'--leader-election-id (or OPERATOR_NAME): "{settings.id}" cannot be the name of a Lease; '
             "use lower-case letters, digits, - and ., and a letter or digit at the start, at the end and beside each ."
@@ -145,7 +142,7 @@ def resolve(settings: LeaderElectionSettings, *, pod_namespace: Path = POD_NAMES
             "unable to find leader election namespace: not running in-cluster, please specify it: "
             f"add --leader-election-namespace=NAME (there is no {pod_namespace})"
         )
-    if not _NAMESPACE.match(namespace):
+    if not is_label(namespace):
         where = "--leader-election-namespace" if settings.namespace else str(pod_namespace)
         raise ConfigError(
             f'{where}: "{namespace}" is no namespace name; '

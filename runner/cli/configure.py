@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,6 +13,7 @@ from runner.cli.flags import FLAGS
 from runner.cli.values import parse_boolean
 from runner.cli.version import facts
 from runner.errors import ConfigError
+from runner.kube.names import is_label
 from runner.logs import Logger
 from runner.settings import (
     MOST_VERBOSE,
@@ -27,7 +27,6 @@ from runner.settings import (
     Settings,
 )
 
-_NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\Z")
 _RETRY_PERIOD = timedelta(seconds=2)
 _LONGEST_LEASE = timedelta(seconds=2**31 - 1)
 """leaseDurationSeconds is an int32."""
@@ -91,7 +90,7 @@ def configure(values: Mapping[str, Any], *, given: Collection[str], environ: Map
 def _namespaces(environ: Mapping[str, str], *, notes: list[Note]) -> tuple[str, ...]:
     names = dict.fromkeys(name.strip() for name in environ.get("WATCH_NAMESPACE", "").split(",") if name.strip())
     for name in names:
-        if not _NAMESPACE.match(name):
+        if not is_label(name):
             raise ConfigError(
                 f'WATCH_NAMESPACE: "{name}" is no namespace name; write names of lower-case letters, digits and -, '
                 "separated by commas, or leave it empty for all namespaces"

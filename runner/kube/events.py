@@ -6,7 +6,6 @@ must not hold a value of a spec or a Secret: Events are read by more people than
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from runner.clock import Clock, SystemClock, within
 from runner.errors import NotFound, OperatorError
 from runner.kube.client import KubeClient
 from runner.kube.discovery import Resource
+from runner.kube.names import is_subdomain
 from runner.kube.objects import GVK, Object, name_of, namespace_of, resource_version_of, uid_of
 from runner.logs import Logger
 
@@ -29,8 +29,6 @@ _MESSAGE_BYTES = 1024
 _MARK = " ..."
 _KNOWN = 1024
 """How many Events are remembered, so that a repeated one is counted and not written anew; client-go has 4096."""
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
-_NAME_LENGTH = 253
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +158,7 @@ def _identity(obj: Mapping[str, Any]) -> tuple[str, ...]:
 def _event_name(of: str, *, now: datetime) -> str:
     """Return the name that client-go would give, a random one where that would not be allowed."""
     name = f"{of}.{int(now.timestamp() * 1_000_000) * 1000:x}"
-    return name if len(name) <= _NAME_LENGTH and _NAME.match(name) else str(uuid.uuid4())
+    return name if is_subdomain(name) else str(uuid.uuid4())
 
 
 def _cut(message: str) -> str:

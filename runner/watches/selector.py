@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 
+from runner.kube.names import is_subdomain
 from runner.watches.model import LabelRequirement
 from runner.watches.section import Section
 
 _KNOWN = ("matchLabels", "matchExpressions")
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z")
-_PREFIX = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*\Z")
 
 
 def is_qualified_name(text: str) -> bool:
     """Tell whether *text* may name a label or a finalizer: `name` or `dns.prefix/name`."""
     prefix, slash, name = text.rpartition("/")
-    return bool(_NAME.match(name)) and (not slash or (len(prefix) <= 253 and bool(_PREFIX.match(prefix))))
+    return bool(_NAME.match(name)) and (not slash or is_subdomain(prefix))
 
 
 def read_selector(entry: Section) -> tuple[LabelRequirement, ...]:
