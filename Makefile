@@ -14,13 +14,14 @@ UV ?= uv
 KUBECTL ?= $(shell command -v kubectl 2>/dev/null || echo "$(BIN)/ansible-operator dev kubectl")
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
+BENCH ?= latency
 
 SOURCES := runner tests tools $(wildcard plugins)
 # Folders that hold YAML of ours; the ones that are there.
 YAML := $(wildcard watches.yaml requirements.yml crds config roles playbooks molecule examples .github)
 
 .NOTPARALLEL:
-.PHONY: help setup demo dev-up dev-down manifests requirements install uninstall run check test test-full clean
+.PHONY: help setup demo dev-up dev-down manifests requirements install uninstall run check test test-full bench clean
 CHECKS := check-lint check-format check-types check-layers check-limits check-go check-yaml check-ansible check-generated
 .PHONY: $(CHECKS)
 
@@ -94,6 +95,9 @@ test: setup ## Run every test but the full-size ones (PYTEST_ARGS='-k name' for 
 test-full: setup ## Run every test, with the full figures, and on ansible-core 2.18 too (in .venv-2.18)
 	@$(PYTHON) -m tools.setup --quiet --ansible-2.18
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+bench: setup ## Measure the proxy: BENCH=latency (the default), replay, discovery or soak, with its options
+	@$(BIN)/python -m tools.proxy_bench $(BENCH)
 
 clean: ## Remove caches and build output of this folder; .venv and the per-user cache stay
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .ansible build dist

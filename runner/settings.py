@@ -53,6 +53,8 @@ class InformerSettings:
     backoff_cap: float = 30.0
     missing_cap: float = 5.0
     """The longest wait between tries while a kind is missing or forbidden."""
+    search_limit: float = 10.0
+    """Seconds that the first runs wait for the search for dependents of earlier ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +139,7 @@ class ProxySettings:
     """The proxy between Ansible's modules and the API server."""
 
     port: int = 8888
+    """On loopback; 0: a free one."""
     inject_owner_references: bool = True
 
 

@@ -46,16 +46,33 @@ class Election:
     """Ends the process with exit code 1, from any thread."""
     on_change: Callable[[bool], None] = lambda _leading: None
     """Gets whether this instance leads: for the metric."""
+    on_loss: Callable[[], object] = lambda: None
+    """Takes away from runs what they write by, before they are killed."""
 
 
 class LeaseLeadership:
     """`Leadership` by a Lease."""
 
     def __init__(
-        self, *, elector: Elector, end_now: Callable[[], None], logger: Logger, exit_limit: float = _EXIT_LIMIT
+        self,
+        *,
+        elector: Elector,
+        end_now: Callable[[], None],
+        logger: Logger,
+        on_loss: Callable[[], object] = lambda: None,
+        exit_limit: float = _EXIT_LIMIT,
     ) -> None:
-        """Lead as *elector* says; *end_now* is for a process that still hangs *exit_limit* seconds after the loss."""
+        """Lead as *elector* says.
+
+        Args:
+            elector: holds the Lease.
+            end_now: for a process that still hangs *exit_limit* seconds after the loss.
+            logger: told why.
+            on_loss: the first thing that happens at the loss.
+            exit_limit: see above.
+        """
         self._elector = elector
+        self._on_loss = on_loss
         self._end_now = end_now
         self._logger = logger
         self._exit_limit = exit_limit
@@ -78,10 +95,11 @@ class LeaseLeadership:
         await self._elector.acquire()
 
     async def hold(self) -> None:
-        """Keep the Lease until cancelled; on loss kill the plays, then raise `LeaderElectionLost`."""
+        """Keep the Lease until cancelled; on loss shut out and kill the plays, then raise `LeaderElectionLost`."""
         try:
             await self._elector.hold()
         except LeaderElectionLost:
+            self._on_loss()
             kill_all_runs()
             deadline = threading.Timer(self._exit_limit, self._end)
             deadline.daemon = True
@@ -126,7 +144,7 @@ def build_leadership(settings: Settings, *, election: Election, pod_namespace: P
         logger=election.logger,
         hooks=Hooks(on_change=election.on_change, announce=announce),
     )
-    return LeaseLeadership(elector=elector, end_now=election.end_now, logger=election.logger)
+    return LeaseLeadership(elector=elector, end_now=election.end_now, logger=election.logger, on_loss=election.on_loss)
 
 
 def resolve(settings: LeaderElectionSettings, *, pod_namespace: Path = POD_NAMESPACE) -> LeaderElectionSettings:

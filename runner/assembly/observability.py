@@ -9,6 +9,7 @@ from runner import __version__
 from runner.clock import Clock
 from runner.execution.executor import Executor, Outcome, RunRequest
 from runner.kube.client import KubeClient
+from runner.kube.objects import GVK
 from runner.logs import Logger
 from runner.observe.address import split_address
 from runner.observe.endpoint import MetricsServer
@@ -19,6 +20,8 @@ from runner.observe.metrics_controller import ControllerMetrics
 from runner.observe.metrics_objects import InformerReading
 from runner.observe.user_metrics_server import UserMetricsServer
 from runner.settings import ServingSettings
+from runner.sources.dependents import DependentSources
+from runner.sources.informer import Counters, State
 from runner.sources.primary import PrimarySource
 
 
@@ -50,15 +53,25 @@ def report_informers(source: PrimarySource, *, metrics: Metrics) -> None:
 
 def _readings(source: PrimarySource) -> Mapping[str, InformerReading]:
     counters = source.counters()
+    return {namespace: _reading(state, counters[namespace]) for namespace, state in source.states().items()}
+
+
+def report_dependents(sources: DependentSources, *, metrics: Metrics) -> None:
+    """Let *metrics* read the informers of dependents at each scrape."""
+    metrics.dependent_informers(partial(_dependent_readings, sources))
+
+
+def _dependent_readings(sources: DependentSources) -> Mapping[GVK, Mapping[str, InformerReading]]:
+    states = sources.states()
+    counters = sources.counters()  # read later: it has all that were there then, and maybe more
     return {
-        namespace: InformerReading(
-            state=state.value,
-            lists=counters[namespace].lists,
-            watches=counters[namespace].watches,
-            errors=counters[namespace].errors,
-        )
-        for namespace, state in source.states().items()
+        gvk: {namespace: _reading(state, counters[gvk][namespace]) for namespace, state in found.items()}
+        for gvk, found in states.items()
     }
+
+
+def _reading(state: State, counters: Counters) -> InformerReading:
+    return InformerReading(state=state.value, lists=counters.lists, watches=counters.watches, errors=counters.errors)
 
 
 def metrics_server(

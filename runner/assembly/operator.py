@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Protocol
 
+from runner.assembly.dependents import DependentParts, build_dependents
 from runner.assembly.parts import Controller, Shared, build_controller
 from runner.assembly.services import Service, build_services
 from runner.errors import OperatorError
@@ -77,6 +78,7 @@ class Operator:
         self,
         *,
         controllers: tuple[Controller, ...],
+        dependents: DependentParts,
         shared: Shared,
         services: Sequence[Service] = (),
         leadership: Leadership | None = None,
@@ -84,6 +86,7 @@ class Operator:
     ) -> None:
         """Serve *controllers* while *leadership* allows it, *services* all the time, and tell *vitals* how it goes."""
         self._controllers = controllers
+        self._dependents = dependents
         self._shared = shared
         self._services = services
         self._leadership = leadership or AlwaysLeading()
@@ -136,6 +139,9 @@ class Operator:
                 group.create_task(controller.source.run(), name=f"source {controller.watch.gvk}")
                 for controller in self._controllers
             ]
+            sources.append(group.create_task(self._dependents.run(), name="dependents"))
+            limit = self._shared.settings.informer.search_limit
+            await self._dependents.recovery.wait(unless=self._stopping, limit=limit)
             workers = [group.create_task(self._work(c), name=f"workers {c.watch.gvk}") for c in self._controllers]
             await self._stopping.wait()
             late = await self._drain(workers)
@@ -194,5 +200,15 @@ def build_operator(watches: Sequence[Watch], *, shared: Shared, leadership: Lead
     )
     leadership = leadership or AlwaysLeading()
     vitals = Vitals(activity=Activity(clock=shared.clock), waiting=leadership.waiting)
-    services = build_services(controllers, shared=shared, vitals=vitals)
-    return Operator(controllers=controllers, shared=shared, services=services, leadership=leadership, vitals=vitals)
+    dependents = build_dependents(controllers, shared=shared)
+    services = build_services(
+        controllers, dependents=dependents, shared=shared, vitals=vitals, fenced=leadership.fenced
+    )
+    return Operator(
+        controllers=controllers,
+        dependents=dependents,
+        shared=shared,
+        services=services,
+        leadership=leadership,
+        vitals=vitals,
+    )

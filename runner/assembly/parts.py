@@ -7,11 +7,11 @@ import secrets
 from dataclasses import dataclass, field
 
 from runner.assembly.observability import MeasuredExecutor, report_informers
+from runner.assembly.run_access import RunAccess
 from runner.clock import Clock
 from runner.execution.cold import ColdExecutor
 from runner.execution.events_log import EventLog
 from runner.execution.executor import Executor
-from runner.execution.kubeconfigs import RunKubeconfig
 from runner.kube.client import KubeClient
 from runner.kube.discovery import Discovery
 from runner.kube.events import EventRecorder
@@ -54,18 +54,26 @@ class Shared:
     clock: Clock
     logger: Logger
     metrics: Metrics = field(default_factory=Metrics)
+    access: RunAccess = field(default_factory=RunAccess)
+    """How the runs of `executor` reach the API server."""
 
 
 def cold_executor(
-    *, settings: Settings, logger: Logger, clock: Clock, plays_found: bool = False, metrics: Metrics | None = None
+    *,
+    settings: Settings,
+    access: RunAccess,
+    logger: Logger,
+    clock: Clock,
+    plays_found: bool = False,
+    metrics: Metrics | None = None,
 ) -> Executor:
-    """Return the executor that starts ansible-runner anew for each run.
+    """Return the executor that starts ansible-runner anew for each run, which reaches the API server by *access*.
 
     With *plays_found* the start saw that it can; its runs send their own metrics to *metrics*.
     """
     return ColdExecutor(
         settings=settings.execution,
-        kubeconfigs=RunKubeconfig(settings=settings.kube, environ=settings.execution.environ),
+        kubeconfigs=access,
         observers=[EventLog(logger=logger, mode=settings.ansible_log_events, environ=settings.execution.environ)],
         clock=clock,
         logger=logger,

@@ -20,6 +20,7 @@ from runner.kube.objects import GVK
 from runner.observe.health import Check, Finding, HealthServer
 from runner.observe.vitals import Heartbeat, Phase, Vitals
 from runner.settings import HealthSettings
+from runner.sources.dependents import DependentSources
 from runner.sources.informer import State
 from runner.sources.primary import PrimarySource
 
@@ -79,6 +80,7 @@ class HealthService:
         *,
         address: tuple[str, int] | None,
         controllers: Sequence[Controller],
+        dependents: DependentSources,
         shared: Shared,
         vitals: Vitals,
     ) -> None:
@@ -90,8 +92,15 @@ class HealthService:
         self._executor = ExecutorWatch(shared.executor, interval=settings.executor_interval)
         self._server = HealthServer(
             address=address,
-            live=live_checks(controllers, vitals=vitals, heartbeat=self._heartbeat, settings=settings),
-            ready={"executor": self._executor.check, **ready_checks(controllers, vitals=vitals)},
+            live={
+                **live_checks(controllers, vitals=vitals, heartbeat=self._heartbeat, settings=settings),
+                "dependents": partial(_late_dependents, dependents, grace=settings.informer_grace),
+            },
+            ready={
+                "executor": self._executor.check,
+                **ready_checks(controllers, vitals=vitals),
+                "dependents": partial(_dependents, dependents),
+            },
             logger=shared.logger.named("health"),
         )
 
@@ -140,10 +149,18 @@ def _event_loop(heartbeat: Heartbeat, *, limit: float) -> Finding | None:
 
 
 def _informers(sources: Mapping[GVK, PrimarySource], *, grace: float) -> Finding | None:
-    late = {gvk: overdue for gvk, source in sources.items() if (overdue := source.overdue()) > grace}
+    return _late({gvk: source.overdue() for gvk, source in sources.items()}, grace=grace)
+
+
+def _late_dependents(dependents: DependentSources, *, grace: float) -> Finding | None:
+    return _late(dependents.overdue(), grace=grace)
+
+
+def _late(overdue: Mapping[GVK, float], *, grace: float) -> Finding | None:
     told = [
         f"the informer of {gvk} is {seconds:.0f} s past its stall limit and did not retry"
-        for gvk, seconds in late.items()
+        for gvk, seconds in overdue.items()
+        if seconds > grace
     ]
     return Finding(sentence="; ".join(told)) if told else None
 
@@ -181,10 +198,23 @@ def _kind(source: PrimarySource, *, vitals: Vitals) -> Finding | None:
     troubled = {namespace: state for namespace, state in source.states().items() if state is not State.SYNCED}
     if not troubled:
         return None
-    told = [
-        f"{_MEANINGS[state]}{f' (namespace {namespace})' if namespace else ''}" for namespace, state in troubled.items()
-    ]
+    told = [_meaning(state, namespace=namespace) for namespace, state in troubled.items()]
     return Finding(sentence="; ".join(told), fails=not _TOLERATED.issuperset(troubled.values()))
+
+
+def _dependents(dependents: DependentSources) -> Finding | None:
+    """Name the kinds that can't be followed: no reason to be unready, as their owners are served all the same."""
+    told = [
+        f"{_label(gvk)} is {_meaning(state, namespace=namespace)}"
+        for gvk, states in dependents.states().items()
+        for namespace, state in states.items()
+        if state is not State.SYNCED
+    ]
+    return Finding(sentence="; ".join(told), fails=False) if told else None
+
+
+def _meaning(state: State, *, namespace: str) -> str:
+    return f"{_MEANINGS[state]}{f' (namespace {namespace})' if namespace else ''}"
 
 
 def _label(gvk: GVK) -> str:

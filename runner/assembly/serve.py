@@ -15,6 +15,7 @@ from runner.assembly.leadership import Election, build_leadership
 from runner.assembly.observability import new_metrics
 from runner.assembly.operator import build_operator
 from runner.assembly.parts import Shared, cold_executor
+from runner.assembly.run_access import RunAccess
 from runner.clock import SystemClock
 from runner.execution.environment import check_environments
 from runner.execution.leftovers import kill_all_runs, sweep_leftovers
@@ -24,6 +25,7 @@ from runner.kube.discovery import Discovery
 from runner.kube.fence import FencedClient
 from runner.logs import Logger
 from runner.observe.activity import busy
+from runner.proxy.runs import LEADERSHIP_LOST
 from runner.settings import Settings
 from runner.watches.loader import load_watches
 from runner.watches.startup import log_watches
@@ -59,6 +61,7 @@ async def _run(*, settings: Settings, logger: Logger, signals: _Signals) -> None
         logger.info("Removed what runs of an operator that was killed left behind", folders=swept)
     clock = SystemClock()
     metrics = new_metrics(clock=clock, commit=settings.commit)
+    access = RunAccess()
     async with contextlib.AsyncExitStack() as stack:
         election = Election(
             client=await stack.enter_async_context(KubeClient(settings=settings.kube, observe=metrics.api_request)),
@@ -66,6 +69,7 @@ async def _run(*, settings: Settings, logger: Logger, signals: _Signals) -> None
             logger=logger,
             end_now=_end_at_once,
             on_change=partial(metrics.leading, settings.leader_election.id),
+            on_loss=partial(access.runs.close_all, LEADERSHIP_LOST),
         )
         leadership = build_leadership(settings, election=election)
         client = FencedClient(
@@ -77,11 +81,12 @@ async def _run(*, settings: Settings, logger: Logger, signals: _Signals) -> None
             client=client,
             discovery=Discovery(client=client),
             executor=cold_executor(
-                settings=settings, logger=logger, clock=clock, plays_found=plays_found, metrics=metrics
+                settings=settings, access=access, logger=logger, clock=clock, plays_found=plays_found, metrics=metrics
             ),
             clock=clock,
             logger=logger,
             metrics=metrics,
+            access=access,
         )
         operator = build_operator(watches.watches, shared=shared, leadership=leadership)
         await client.connect()

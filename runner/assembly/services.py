@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from runner.assembly.dependents import DependentParts
 from runner.assembly.janitor import JanitorService
 from runner.assembly.observability import metrics_server, user_metrics_server
 from runner.assembly.parts import Controller, Shared
 from runner.assembly.probes import HealthService
+from runner.assembly.proxy import build_proxy
 from runner.observe.address import split_address
 from runner.observe.vitals import Vitals
+from runner.sources.dependents import DependentSources
 
 
 class Service(Protocol):
@@ -25,17 +28,27 @@ class Service(Protocol):
         ...
 
 
-def build_services(controllers: Sequence[Controller], *, shared: Shared, vitals: Vitals) -> tuple[Service, ...]:
-    """Return the servers for *controllers*, in the order of their start."""
+def build_services(
+    controllers: Sequence[Controller],
+    *,
+    dependents: DependentParts,
+    shared: Shared,
+    vitals: Vitals,
+    fenced: Callable[[], bool],
+) -> tuple[Service, ...]:
+    """Return the servers for *controllers*, in the order of their start; the proxy writes nothing while *fenced*."""
     settings, metrics, logger = shared.settings.serving, shared.metrics, shared.logger
     return (
-        _health(controllers, shared=shared, vitals=vitals),
+        _health(controllers, dependents=dependents.sources, shared=shared, vitals=vitals),
+        build_proxy(shared=shared, fenced=fenced, dependents=dependents.sources, own_writes=dependents.own_writes),
         metrics_server(metrics, settings=settings, client=shared.client, clock=shared.clock, logger=logger),
         user_metrics_server(metrics, settings=settings, clock=shared.clock, logger=logger),
         JanitorService(controllers=controllers, shared=shared),
     )
 
 
-def _health(controllers: Sequence[Controller], *, shared: Shared, vitals: Vitals) -> HealthService:
+def _health(
+    controllers: Sequence[Controller], *, dependents: DependentSources, shared: Shared, vitals: Vitals
+) -> HealthService:
     address = split_address(shared.settings.serving.health_probe_bind_address)
-    return HealthService(address=address, controllers=controllers, shared=shared, vitals=vitals)
+    return HealthService(address=address, controllers=controllers, dependents=dependents, shared=shared, vitals=vitals)

@@ -40,7 +40,6 @@ ANSIBLE_FLAGS = (
         kind=BOOLEAN,
         default="true",
         help="Inject owner references into what Ansible creates, unless false.",
-        works=False,
     ),
     Flag(
         name="ansible-verbosity",
@@ -137,7 +136,12 @@ LEADER_FLAGS = (
 )
 
 SERVING_FLAGS = (
-    Flag(name="proxy-port", kind=PORT, default="8888", help="Port of the proxy for Ansible's modules.", works=False),
+    Flag(
+        name="proxy-port",
+        kind=PORT,
+        default="8888",
+        help="Port on localhost of the proxy for Ansible's modules; 0 takes a free one.",
+    ),
     Flag(
         name="health-probe-bind-address",
         kind=ADDRESS,

@@ -20,6 +20,10 @@ from runner.watches.model import Content
 USER_METRICS = "OPERATOR_USER_METRICS_ADDRESS"
 """Tells `operator_sdk.util.osdk_metric` where this operator takes metrics; empty: nowhere."""
 OWN_COLLECTIONS = Path(__file__).resolve().parent.parent / "collections"
+_PROXY_VARIABLES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+_THIS_MACHINE = ("localhost", "127.0.0.1")
+_KUBECTL_WEBSOCKETS = ("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "KUBECTL_PORT_FORWARD_WEBSOCKETS")
+"""kubectl's WebSocket library refuses a server's URL with a user name, and a run's has one: SPDY takes it."""
 _COLLECTIONS_DEFAULT = ("~/.ansible/collections", "/usr/share/ansible/collections")
 
 
@@ -74,11 +78,32 @@ def environment_for(request: RunRequest, *, settings: ExecutionSettings, scratch
         environ["ANSIBLE_ROLES_PATH"] = settings.roles_path
     environ["ANSIBLE_COLLECTIONS_PATH"] = collections_path(settings)
     environ["TMPDIR"] = str(scratch / "tmp")
+    environ["KUBECACHEDIR"] = str(scratch / "tmp" / "kube-cache")  # kubectl names folders there after the URL: a secret
     if not _Config(environ).entry("local_tmp"):  # the variable would beat it
         environ.setdefault("ANSIBLE_LOCAL_TEMP", str(scratch / "local"))
+    environ.update(_spared(environ))
+    for variable in _KUBECTL_WEBSOCKETS:
+        environ.setdefault(variable, "false")
     environ[MARK] = request.ident
     environ[OWNER_MARK] = own_identity()
     return environ
+
+
+def _spared(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what keeps requests to the operator's own servers from an HTTP proxy that *environ* names.
+
+    Go's clients never ask a proxy for this machine, Python's and curl do. Some read the one name, some the other.
+    """
+    if not any(environ.get(name) for name in _PROXY_VARIABLES):
+        return {}
+    given = {name: environ.get(name, "") for name in ("no_proxy", "NO_PROXY")}
+    either = given["no_proxy"] or given["NO_PROXY"]
+    return {name: _with_this_machine(value or either) for name, value in given.items()}
+
+
+def _with_this_machine(hosts: str) -> str:
+    named = [host.strip() for host in hosts.split(",") if host.strip()]
+    return hosts if "*" in named else ",".join([*named, *(host for host in _THIS_MACHINE if host not in named)])
 
 
 def collections_path(settings: ExecutionSettings) -> str:

@@ -1,10 +1,11 @@
-"""Which URL belongs to a kind: `Resource` and its look-up through API discovery."""
+"""Which URL belongs to a kind: `Resource` and its look-up through API discovery. `mapping` has the other direction."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from runner.errors import Call, NotFound
 from runner.kube.objects import GVK, Object
@@ -34,6 +35,33 @@ class Resource:
         group = f".{self.gvk.group}" if self.gvk.group else ""
         tail = f"/{subresource}" if subresource else ""
         return f"{self.plural}{group}{tail}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mapped:
+    """A resource, and what can be done with it."""
+
+    resource: Resource
+    verbs: frozenset[str]
+    """As discovery tells them: get, list, watch, create, ..."""
+
+
+def served_in(document: Mapping[str, Any], *, group: str, version: str) -> Iterator[Mapped]:
+    """Give what an APIResourceList, the discovery *document* of one group and version, serves."""
+    entries = [entry for entry in document.get("resources") or () if entry.get("name") and entry.get("kind")]
+    for entry in entries:
+        name = entry["name"]
+        if "/" in name:
+            continue
+        prefix = f"{name}/"
+        subresources = {other["name"].removeprefix(prefix) for other in entries if other["name"].startswith(prefix)}
+        resource = Resource(
+            gvk=GVK(group, version, entry["kind"]),
+            plural=name,
+            namespaced=bool(entry.get("namespaced")),
+            subresources=frozenset(subresources),
+        )
+        yield Mapped(resource=resource, verbs=frozenset(entry.get("verbs") or ()))
 
 
 class Requests(Protocol):
@@ -71,15 +99,8 @@ class Discovery:
     async def _find(self, gvk: GVK) -> Resource:
         root = f"/apis/{gvk.api_version}" if gvk.group else f"/api/{gvk.version}"
         call = Call(verb="discover", resource=str(gvk))
-        served = (await self._client.request("GET", root, call=call)).get("resources") or []
-        for entry in served:
-            if entry["kind"] == gvk.kind and "/" not in entry["name"]:
-                prefix = f"{entry['name']}/"
-                subresources = {e["name"].removeprefix(prefix) for e in served if e["name"].startswith(prefix)}
-                return Resource(
-                    gvk=gvk,
-                    plural=entry["name"],
-                    namespaced=bool(entry["namespaced"]),
-                    subresources=frozenset(subresources),
-                )
+        document = await self._client.request("GET", root, call=call)
+        for served in served_in(document, group=gvk.group, version=gvk.version):
+            if served.resource.gvk == gvk:
+                return served.resource
         raise NotFound(f"the API server serves {gvk.api_version}, but no kind {gvk.kind} in it", call=call, status=404)

@@ -88,6 +88,20 @@ class Authority:
         builder = builder.add_extension(_key_usage(authority=True), critical=True)
         self._sign(builder, path=self.certificate)
 
+    @classmethod
+    def load(cls, certificate: Path, *, folder: Path) -> Authority:
+        """Return the authority that an earlier one of these keeps at *certificate*, with *folder* for new leaves."""
+        known = x509.load_pem_x509_certificate(certificate.read_bytes())
+        key = serialization.load_pem_private_key(certificate.with_suffix(".key").read_bytes(), password=None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise TypeError(f"{certificate} is no authority of a local control plane: its key is of another kind")
+        authority = cls.__new__(cls)
+        authority._folder, authority._key, authority._name = folder, key, known.subject  # noqa: SLF001 - it is one of us
+        issuer = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        authority._issuer_key_id = issuer  # noqa: SLF001 - it is one of us
+        authority.certificate = certificate
+        return authority
+
     def issue(self, name: str, *, common_name: str, organization: str = "", hosts: Sequence[str] = ()) -> Path:
         """Issue a client certificate, that is a server's too where it has *hosts*; return the certificate's path."""
         key = new_key(self._folder / f"{name}.key")

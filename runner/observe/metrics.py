@@ -2,7 +2,7 @@
 
     queue, reconcile, runs ───▶ ControllerMetrics ─┐
     objects, informers ───────▶ collectors ────────┼──▶ Metrics.text() ──▶ endpoint (`/metrics`)
-    API requests, leadership ─▶ Metrics ───────────┤
+    API, proxy, leadership ───▶ Metrics ───────────┤
     roles (`osdk_metric`) ────▶ UserMetrics ───────┘
 
 No name, type or label of the peer is changed here; decision 0010 tells how.
@@ -22,7 +22,13 @@ from runner.clock import Clock, SystemClock
 from runner.kube.objects import GVK
 from runner.observe.metrics_controller import ControllerMetrics
 from runner.observe.metrics_families import Families
-from runner.observe.metrics_objects import CreatedCollector, CreatedObjects, InformerCollector, ReadInformers
+from runner.observe.metrics_objects import (
+    CreatedCollector,
+    CreatedObjects,
+    InformerCollector,
+    ReadDependents,
+    ReadInformers,
+)
 from runner.observe.metrics_text import render
 from runner.observe.user_metrics import UserMetrics, series_names
 
@@ -70,9 +76,17 @@ class Metrics:
         """Report the informers of one watch, as *read* finds them at each scrape."""
         self._informers.watch(gvk, read=read)
 
+    def dependent_informers(self, read: ReadDependents) -> None:
+        """Report the informers of dependents, as *read* finds them at each scrape."""
+        self._informers.dependents(read)
+
     def api_request(self, method: str, *, code: str, host: str) -> None:
         """Count a request to the API server; *code* is its status, `<error>` where there was no answer."""
         self._families.requests.labels(code=code, method=method, host=host).inc()
+
+    def proxy_request(self, *, caller: str, code: str) -> None:
+        """Count a request through the proxy: who sent it (`run`, `none`, `refused`), and the status of its answer."""
+        self._families.proxied.labels(caller=caller, code=code).inc()
 
     def leading(self, name: str, leads: bool) -> None:  # noqa: FBT001 - the shape of the elector's callback
         """Tell whether this process holds the Lease *name*."""

@@ -77,5 +77,11 @@ class Families:
         self.leading = gauge(
             "leader_election_master_status", "Whether this process holds the Lease (1) or not.", "name"
         )
+        self.proxied = counter(
+            f"{own}_proxy_requests",
+            "Requests through the proxy, by who sent them (run; none: without credentials; refused) and code.",
+            "caller",
+            "code",
+        )
         self.certificates = counter("certwatcher_read_certificate", "Readings of the serving certificate.")
         self.certificate_errors = counter("certwatcher_read_certificate_errors", "Readings that failed.")

@@ -76,6 +76,10 @@ class InformerReading:
 
 ReadInformers = Callable[[], Mapping[str, InformerReading]]
 """Returns the reading of each informer of a watch by its namespace (empty: all, or cluster scope)."""
+ReadDependents = Callable[[], Mapping[GVK, Mapping[str, InformerReading]]]
+"""Returns the same of all dependents, by their kind."""
+_PRIMARY, _DEPENDENT = "primary", "dependent"
+"""What an informer is for: a kind may be both."""
 
 
 class InformerCollector(Collector):
@@ -85,14 +89,19 @@ class InformerCollector(Collector):
         """Write one series for each of *states*: 1 for the present one, else 0."""
         self._states = tuple(states)
         self._watches: list[tuple[GVK, ReadInformers]] = []
+        self._dependents: list[ReadDependents] = []
 
     def watch(self, gvk: GVK, *, read: ReadInformers) -> None:
         """Report the informers of one more watch."""
         self._watches.append((gvk, read))
 
+    def dependents(self, read: ReadDependents) -> None:
+        """Report the informers of dependents, whose kinds are found as the operator runs."""
+        self._dependents.append(read)
+
     def collect(self) -> Iterable[Metric]:
         """Return the families."""
-        where = ["GVK", "namespace"]
+        where = ["GVK", "namespace", "source"]
         own = "ansible_operator_informer"
         state = GaugeMetricFamily(
             "ansible_operator_watch_state",
@@ -107,10 +116,18 @@ class InformerCollector(Collector):
                 ("errors", "Failed lists and watches of a kind."),
             )
         }
+        for labels, reading in self._readings():
+            for name in self._states:
+                state.add_metric([*labels, name], float(name == reading.state))
+            for name, family in counters.items():
+                family.add_metric(labels, float(getattr(reading, name)))
+        return [state, *counters.values()]
+
+    def _readings(self) -> Iterator[tuple[list[str], InformerReading]]:
         for gvk, read in self._watches:
             for namespace, reading in read().items():
-                for name in self._states:
-                    state.add_metric([str(gvk), namespace, name], float(name == reading.state))
-                for name, family in counters.items():
-                    family.add_metric([str(gvk), namespace], float(getattr(reading, name)))
-        return [state, *counters.values()]
+                yield [str(gvk), namespace, _PRIMARY], reading
+        for read_all in self._dependents:
+            for gvk, readings in read_all().items():
+                for namespace, reading in readings.items():
+                    yield [str(gvk), namespace, _DEPENDENT], reading

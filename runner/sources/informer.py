@@ -33,7 +33,7 @@ from runner.kube.errors import error_for
 from runner.kube.objects import GVK, Object, name_of, resource_version_of
 from runner.logs import Logger
 from runner.settings import InformerSettings
-from runner.sources.store import Change, Store, Transform, keep_all
+from runner.sources.store import Change, Keeps, Store, Transform, keep_all, keeps_all
 
 _NOTICE_INTERVAL = 60.0
 """Seconds between two log lines about interruptions that heal by themselves."""
@@ -111,13 +111,25 @@ class Informer:
         context: WatchContext,
         on_change: Callable[[Change], None],
         transform: Transform = keep_all,
+        keeps: Keeps = keeps_all,
+        on_state: Callable[[State], None] = lambda _state: None,
     ) -> None:
-        """Do nothing yet: `run` is the body of a task; *on_change* must be quick, as it runs in the event loop."""
+        """Do nothing yet: `run` is the body of a task; the callbacks must be quick, as they run in the event loop.
+
+        Args:
+            target: what to look at.
+            context: what all informers share.
+            on_change: gets every change.
+            transform: cuts objects down before they are kept.
+            keeps: tells which objects are kept, and told, at all.
+            on_state: gets every new state.
+        """
         self.target = target
-        self.store = Store(transform=transform)
+        self.store = Store(transform=transform, keeps=keeps)
         self.counters = Counters()
         self._context = context
         self._on_change = on_change
+        self._on_state = on_state
         self._logger = context.logger.bind(gvk=str(target.gvk), watchNamespace=target.namespace)
         self._state = State.STARTING
         self._version: str | None = None
@@ -213,7 +225,7 @@ class Informer:
                     raise
                 items, query = [], ()
                 continue
-            items += page["items"] or []
+            items += filter(self.store.wants, page["items"] or [])
             token = page["metadata"].get("continue")
             if not token:
                 break
@@ -335,6 +347,7 @@ class Informer:
             self._logger.info(_SENTENCES[state], objects=len(self.store))
         else:
             self._logger.error(_SENTENCES[state], error=error)
+        self._on_state(state)
 
     def _delay(self, failure: OperatorError | None) -> float:
         """Return the wait before the next turn: exponential with jitter, at least what the server asks for."""

@@ -76,6 +76,11 @@ class PrimarySource:
         """Tell whether every informer had a complete store at least once."""
         return all(informer.has_synced for informer in self._active())
 
+    @property
+    def namespaced(self) -> bool | None:
+        """Tell whether the kind's objects are in namespaces; None until it was discovered."""
+        return None if self._lead.resource is None else self._lead.resource.namespaced
+
     def states(self) -> dict[str, State]:
         """Return the state of each informer by its namespace (empty: all namespaces, or cluster scope).
 
@@ -96,8 +101,12 @@ class PrimarySource:
 
     def knows(self, request: Request) -> bool:
         """Tell whether the object that *request* names was there when it was looked at last."""
-        namespace, name = request.namespace, request.name
-        return any(informer.store.get(namespace=namespace, name=name) is not None for informer in self._active())
+        return self.find(request) is not None
+
+    def find(self, request: Request) -> Object | None:
+        """Return the object that *request* names as it was when it was looked at last; None where it was not there."""
+        found = (i.store.get(namespace=request.namespace, name=request.name) for i in self._active())
+        return next((obj for obj in found if obj is not None), None)
 
     async def _follow(self, informer: Informer) -> None:
         """Run the informer of a further namespace, as soon as it is known that the kind has namespaces."""

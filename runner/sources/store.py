@@ -17,6 +17,9 @@ Key = tuple[str, str]
 Transform = Callable[[Object], Object]
 """Cuts an object down to what is worth keeping; metadata's name, namespace, uid and resourceVersion must stay."""
 
+Keeps = Callable[[Object], bool]
+"""Tells whether an object, as the API server sent it, is worth keeping at all."""
+
 
 class ChangeKind(enum.Enum):
     """What happened to an object, seen from the store."""
@@ -47,12 +50,18 @@ def keep_all(obj: Object) -> Object:
     return obj
 
 
+def keeps_all(_obj: Object) -> bool:
+    """Tell that every object is worth keeping."""
+    return True
+
+
 class Store:
     """Objects by namespace and name; the objects are shared, so readers must not change them."""
 
-    def __init__(self, *, transform: Transform = keep_all) -> None:
-        """Start empty; keep objects as *transform* leaves them."""
+    def __init__(self, *, transform: Transform = keep_all, keeps: Keeps = keeps_all) -> None:
+        """Start empty; keep the objects that *keeps* wants, as *transform* leaves them."""
         self._transform = transform
+        self._keeps = keeps
         self._objects: dict[Key, Object] = {}
 
     def __len__(self) -> int:
@@ -67,8 +76,17 @@ class Store:
         """Return one object, or None."""
         return self._objects.get((namespace, name))
 
+    def wants(self, obj: Object) -> bool:
+        """Tell whether `put` would do something with *obj*; the others of a long list need not be held for it."""
+        return key_of(obj) in self._objects or self._keeps(obj)
+
     def put(self, obj: Object) -> list[Change]:
-        """Take the present state of one object; a replayed state is no change, another UID is another object."""
+        """Take the present state of one object; a replayed state is no change, another UID is another object.
+
+        An object that is not worth keeping any more is told as MODIFIED, with that last state, and dropped.
+        """
+        if not self._keeps(obj):
+            return self._let_go(obj)
         new = self._transform(obj)
         key = key_of(new)
         old = self._objects.get(key)
@@ -83,9 +101,8 @@ class Store:
 
     def remove(self, obj: Object) -> list[Change]:
         """Take the deletion of one object, with its last state; an unknown one is no change."""
-        last = self._transform(obj)
-        old = self._objects.pop(key_of(last), None)
-        return [] if old is None else [Change(kind=ChangeKind.DELETED, obj=last, old=old)]
+        old = self._objects.pop(key_of(obj), None)
+        return [] if old is None else [Change(kind=ChangeKind.DELETED, obj=self._transform(obj), old=old)]
 
     def replace(self, objects: Sequence[Object]) -> list[Change]:
         """Take a complete list: whatever is not in it was deleted while nobody looked; deletions come first."""
@@ -95,6 +112,14 @@ class Store:
         for obj in objects:
             changes += self.put(obj)
         return changes
+
+    def _let_go(self, obj: Object) -> list[Change]:
+        old = self._objects.pop(key_of(obj), None)
+        if old is None:
+            return []
+        if uid_of(old) != uid_of(obj):
+            return [_deleted(old)]
+        return [Change(kind=ChangeKind.MODIFIED, obj=self._transform(obj), old=old)]
 
 
 def _deleted(old: Object) -> Change:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from runner.assembly import Operator, Shared, build_operator
 from runner.assembly.operator import Leadership
+from runner.assembly.run_access import RunAccess
 from runner.clock import SystemClock
 from runner.execution.executor import Executor
 from runner.kube.client import KubeClient
@@ -21,15 +22,19 @@ from runner.kube.discovery import Discovery
 from runner.logs import Logger, RecordingSink
 from runner.observe.activity import busy
 from runner.observe.metrics import Metrics
-from runner.settings import BackoffSettings, KubeSettings, ServingSettings, Settings
+from runner.settings import BackoffSettings, KubeSettings, ProxySettings, ServingSettings, Settings
 from runner.watches.model import Watch
+
+ExecutorFor = Callable[[RunAccess], Executor]
+"""Makes an executor whose runs reach the API server through the operator's proxy."""
 
 
 def settings_for(kubeconfig: Path, *, period: timedelta = timedelta(hours=10)) -> Settings:
-    """Return settings for a test: no listening port, short back-offs, the given cluster."""
+    """Return settings for a test: a free port for the proxy and no other, short back-offs, the given cluster."""
     return Settings(
         kube=KubeSettings(kubeconfig=str(kubeconfig)),
         serving=ServingSettings(health_probe_bind_address="0", metrics_bind_address="0", user_metrics_bind_address="0"),
+        proxy=ProxySettings(port=0),
         backoff=BackoffSettings(base=0.05, cap=1.0),
         reconcile_period=period,
         graceful_shutdown_timeout=120.0,  # a cold run on a busy machine ends within it; a hung one fails the test
@@ -41,7 +46,7 @@ async def running_operator(
     watches: Sequence[Watch],
     *,
     settings: Settings,
-    executor: Executor,
+    executor: Executor | ExecutorFor,
     sink: RecordingSink | None = None,
     adjust: Callable[[Shared], Shared] = lambda shared: shared,
     leadership: Leadership | None = None,
@@ -51,11 +56,12 @@ async def running_operator(
     Args:
         watches: what to watch.
         settings: of the operator; its cluster is `settings.kube`.
-        executor: runs the roles.
+        executor: runs the roles; one whose runs need the operator's proxy is made here.
         sink: keeps the log records.
         adjust: changes the collaborators before the operator is built, for example the clock.
         leadership: when it may work; None is always.
     """
+    access = RunAccess()
     logger = Logger(sink=sink or RecordingSink(), level="debug")
     metrics = Metrics()
     async with KubeClient(settings=settings.kube, around=busy, observe=metrics.api_request) as client:
@@ -63,10 +69,11 @@ async def running_operator(
             settings=settings,
             client=client,
             discovery=Discovery(client=client),
-            executor=executor,
+            executor=executor(access) if callable(executor) else executor,
             clock=SystemClock(),
             logger=logger,
             metrics=metrics,
+            access=access,
         )
         operator = build_operator(watches, shared=adjust(shared), leadership=leadership)
         task = asyncio.create_task(operator.run(), name="operator")

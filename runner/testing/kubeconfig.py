@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from runner.execution.executor import RunRequest
+from runner.execution.files import write_private
+
+
+class GivenKubeconfig:
+    """A `KubeconfigSource` without a proxy: each run gets a copy of one kubeconfig, and its rights."""
+
+    def __init__(self, source: Path) -> None:
+        """Give copies of *source*."""
+        self._source = source
+
+    @contextlib.contextmanager
+    def for_run(self, request: RunRequest, *, folder: Path) -> Iterator[Path]:
+        """Write the copy into *folder*, and remove it in the end."""
+        del request  # all of them are equal
+        path = folder / "kubeconfig"
+        write_private(path, self._source.read_bytes())
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def write_kubeconfig(path: Path, *, server: str, user: dict[str, Any] | None = None, insecure: bool = False) -> Path:

@@ -28,15 +28,13 @@ from runner.watches.section import Section
 from runner.watches.selector import is_qualified_name, read_selector
 
 GVK_KEYS = ("group", "version", "kind")
-PLANNED_KEYS = ("executor", "runTimeout", "watchDependentStatus", "handlers")
+PLANNED_KEYS = ("executor", "runTimeout", "handlers")
 """Our own keys that are read and checked, but do nothing yet."""
-PROXY_KEYS = ("watchDependentResources", "watchClusterScopedResources", "blacklist")
-"""The peer's keys about dependents: they do nothing as long as nothing watches those."""
 ENTRY_KEYS = (
     *GVK_KEYS,
     *("playbook", "role", "vars", "maxRunnerArtifacts", "reconcilePeriod", "manageStatus", "watchDependentResources"),
     *("watchClusterScopedResources", "snakeCaseParameters", "watchAnnotationsChanges", "markUnsafe"),
-    *("blacklist", "selector", "finalizer"),
+    *("blacklist", "selector", "finalizer", "watchDependentStatus"),
     *PLANNED_KEYS,
 )
 FINALIZER_KEYS = ("name", "playbook", "role", "vars")
@@ -94,7 +92,7 @@ class _Loader:
         section = Section(node, place=place, known=ENTRY_KEYS, notes=self._notes)
         gvk = _gvk(section)
         section.place = section.place.in_entry(f"{place.entry} ({gvk})")
-        for key in (*PLANNED_KEYS, *PROXY_KEYS):
+        for key in PLANNED_KEYS:
             if key in section:
                 section.note(key, f"key {key} has no effect in this version")
         return self._build(section, gvk=gvk), section.place

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+from runner.watches.fields import parse_field
 from runner.watches.model import DependentStatus
 from runner.watches.section import Section
 
@@ -45,9 +46,11 @@ def _dependent(section: Section) -> DependentStatus:
     if not fields:
         raise section.error("fields", "must not be empty", remedy="list fields such as status.readyReplicas")
     for path in fields:
-        if not all(path.split(".")):
+        try:
+            parse_field(path)
+        except ValueError as error:
             remedy = "write names with single dots between them, as in status.readyReplicas"
-            raise section.error("fields", f'"{path}" is no field', remedy=remedy)
+            raise section.error("fields", str(error), remedy=remedy) from error
     return DependentStatus(gvk=gvk, fields=fields)
 
 

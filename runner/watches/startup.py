@@ -36,10 +36,10 @@ def log_watches(loaded: Watches, *, settings: Settings, logger: Logger) -> None:
                 "markUnsafe: true makes them plain text",
                 gvk=str(watch.gvk),
             )
-    if any(watch.watch_dependent_resources for watch in loaded.watches):
+    if not settings.proxy.inject_owner_references and any(watch.watch_dependent_resources for watch in loaded.watches):
         log.warning(
-            "There is no proxy in this version: nothing puts owner references on what a role makes, and dependents are "
-            "not watched"
+            "--inject-owner-ref=false: nothing puts owner references on what a role makes, and its dependents are not "
+            "watched"
         )
 
 

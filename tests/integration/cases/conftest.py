@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
 from runner.assembly import cold_executor
+from runner.assembly.run_access import RunAccess
 from runner.clock import SystemClock
 from runner.execution.executor import Executor
 from runner.kube.client import KubeClient
@@ -22,7 +24,7 @@ from runner.logs import Logger, RecordingSink
 from runner.settings import Settings, environment
 from runner.sources.store import ChangeKind
 from runner.testing.cluster import crd, install_crd
-from runner.testing.harness import settings_for
+from runner.testing.harness import ExecutorFor, settings_for
 from runner.testing.informers import Site, Watched, watching
 from runner.testing.waiting import eventually
 from runner.watches.model import Content, Watch
@@ -70,9 +72,13 @@ def sink() -> RecordingSink:
 
 
 @pytest.fixture
-def cold(settings: Settings, sink: RecordingSink) -> Executor:
-    """Return the executor that really runs Ansible."""
-    return cold_executor(settings=settings, logger=Logger(sink=sink), clock=SystemClock())
+def cold(settings: Settings, sink: RecordingSink) -> ExecutorFor:
+    """Return what makes the executor that really runs Ansible."""
+    return partial(_cold_executor, settings=settings, sink=sink)
+
+
+def _cold_executor(access: RunAccess, *, settings: Settings, sink: RecordingSink) -> Executor:
+    return cold_executor(settings=settings, access=access, logger=Logger(sink=sink), clock=SystemClock())
 
 
 Playbook = Callable[[str, str], Content]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.assembly.run_access import RunAccess
 from runner.errors import Forbidden
 from runner.execution.executor import Executor, Outcome, RunRequest
 from runner.execution.parameters import parameters_for
@@ -20,7 +21,7 @@ from runner.settings import KubeSettings, Settings
 from runner.testing.cluster import CONFIG_MAPS, NAMESPACES, wait_until
 from runner.testing.executor import ScriptedExecutor, failed, succeeded
 from runner.testing.faults import HttpFaultProxy, Rule
-from runner.testing.harness import running_operator
+from runner.testing.harness import ExecutorFor, running_operator
 from runner.testing.informers import Watched
 from runner.watches.model import Finalizer, Watch
 from tests.integration.cases.conftest import Playbook, states_until
@@ -175,7 +176,7 @@ async def test_no_way_to_fail_lets_the_object_go(
     probes: Probes,
     held: Watch,
     settings: Settings,
-    cold: Executor,
+    cold: ExecutorFor,
     playbook: Playbook,
     *,
     way: str,
@@ -190,32 +191,36 @@ async def test_no_way_to_fail_lets_the_object_go(
     watching = replace(held, finalizer=Finalizer(name=OURS, content=content), manage_status=manage_status)
     await probes.create("one", finalizers=AROUND)
     await probes.delete("one")
-    executor = Failures(cold)
+    outcomes: list[Outcome] = []
+
+    def executor(access: RunAccess) -> Executor:
+        return Outcomes(cold(access), outcomes=outcomes)
+
     patient = replace(settings, backoff=replace(settings.backoff, base=1.0, cap=1.0))
     async with running_operator([watching], settings=patient, executor=executor):
-        await wait_until(lambda: _is(len(executor.outcomes) == 1), what="the first finalizing run", limit=120)
+        await wait_until(lambda: _is(len(outcomes) == 1), what="the first finalizing run", limit=120)
         assert finalizers_of(await probes.get("one")) == tuple(AROUND)
         if manage_status:
             await wait_until(lambda: _failure_says(probes, SAYS[way]), what="the Failure")
         playbook("finalize.yml", "[]")
         await wait_until(lambda: _finalizers_are(probes, [AROUND[0], AROUND[2]]), what="ours to go", limit=120)
-    assert not executor.outcomes[0].success
-    assert executor.outcomes[-1].success
+    assert not outcomes[0].success
+    assert outcomes[-1].success
     assert ("status" in await probes.get("one")) is manage_status
 
 
-class Failures:
+class Outcomes:
     """An executor that keeps the outcomes of the one that it stands before."""
 
-    def __init__(self, executor: Executor) -> None:
-        """Stand before *executor*."""
+    def __init__(self, executor: Executor, *, outcomes: list[Outcome]) -> None:
+        """Stand before *executor*, and keep them in *outcomes*."""
         self._executor = executor
-        self.outcomes: list[Outcome] = []
+        self._outcomes = outcomes
 
     async def run(self, request: RunRequest) -> Outcome:
         """Run, and keep the outcome."""
         outcome = await self._executor.run(request)
-        self.outcomes.append(outcome)
+        self._outcomes.append(outcome)
         return outcome
 
 

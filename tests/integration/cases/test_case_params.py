@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from runner.errors import NotFound
-from runner.execution.executor import Executor
 from runner.execution.parameters import parameters_for
 from runner.kube.discovery import Resource
 from runner.kube.objects import GVK, Object, conditions_of, name_of
@@ -17,7 +16,7 @@ from runner.logs import RecordingSink
 from runner.settings import Settings
 from runner.testing.cluster import wait_until
 from runner.testing.executor import ScriptedExecutor
-from runner.testing.harness import running_operator
+from runner.testing.harness import ExecutorFor, running_operator
 from runner.watches.model import Content, Finalizer, Watch
 from tests.integration.cases.conftest import PROBES, Playbook
 from tests.integration.reconcile.conftest import Probes
@@ -84,7 +83,7 @@ async def _dropped(probes: Probes) -> list[Object]:
 
 
 async def test_a_spec_arrives_under_the_peers_names_and_takes_over_nothing(
-    probes: Probes, settings: Settings, cold: Executor, playbook: Playbook, sink: RecordingSink, tmp_path: Path
+    probes: Probes, settings: Settings, cold: ExecutorFor, playbook: Playbook, sink: RecordingSink, tmp_path: Path
 ) -> None:
     """Names are converted at every depth, copies equal the object, a spec changes neither run nor meta (P1 P2 P5)."""
     # Its connection variables are dropped with a log line and an Event that name the keys, not the values; variables
@@ -210,7 +209,7 @@ async def test_a_key_that_cannot_be_converted_disturbs_no_other_object(probes: P
 
 
 async def test_templates_in_a_marked_object_stay_text(
-    probes: Probes, settings: Settings, cold: Executor, playbook: Playbook, tmp_path: Path
+    probes: Probes, settings: Settings, cold: ExecutorFor, playbook: Playbook, tmp_path: Path
 ) -> None:
     """With markUnsafe no template of an object is evaluated: in spec, annotations, last-applied and status (P3)."""
     pwned = tmp_path / "PWNED"
@@ -238,7 +237,7 @@ async def test_templates_in_a_marked_object_stay_text(
 
 
 async def test_a_poisoned_message_fails_no_later_run(
-    probes: Probes, settings: Settings, cold: Executor, playbook: Playbook
+    probes: Probes, settings: Settings, cold: ExecutorFor, playbook: Playbook
 ) -> None:
     """A message with braces comes back in the status: it doesn't grow, and a mended spec succeeds (P3)."""
     watch = Watch(gvk=PROBES, content=playbook("poisons.yml", POISONS))

@@ -8,13 +8,12 @@ from datetime import timedelta
 
 import pytest
 
-from runner.execution.executor import Executor
 from runner.kube.objects import Object, conditions_of, finalizers_of, resource_version_of
 from runner.logs import RecordingSink
 from runner.settings import Settings
 from runner.testing.cluster import wait_until
 from runner.testing.executor import ScriptedExecutor, failed, succeeded
-from runner.testing.harness import running_operator
+from runner.testing.harness import ExecutorFor, running_operator
 from runner.watches.durations import PERIOD_ANNOTATION
 from runner.watches.model import Finalizer, Watch
 from tests.integration.cases.conftest import Playbook
@@ -168,7 +167,7 @@ LAST_PERIOD_WINS = """
 
 
 async def test_a_play_that_asks_to_come_back_goes_on_to_its_end(
-    probes: Probes, watch: Watch, settings: Settings, sink: RecordingSink, cold: Executor, playbook: Playbook
+    probes: Probes, watch: Watch, settings: Settings, sink: RecordingSink, cold: ExecutorFor, playbook: Playbook
 ) -> None:
     """After requeue_after the tasks still reach the API, conditions are written, the last period counts."""
     watching = replace(watch, content=playbook("main.yml", LAST_PERIOD_WINS), reconcile_period=timedelta(hours=2))
@@ -184,7 +183,7 @@ async def test_a_play_that_asks_to_come_back_goes_on_to_its_end(
 
 
 async def test_a_period_that_cannot_be_used_is_a_failure_with_a_sentence(
-    probes: Probes, watch: Watch, settings: Settings, cold: Executor, playbook: Playbook
+    probes: Probes, watch: Watch, settings: Settings, cold: ExecutorFor, playbook: Playbook
 ) -> None:
     """A broken period of requeue_after fails the run, and the condition quotes it."""
     content = playbook("main.yml", "- operator_sdk.util.requeue_after: {time: soon}")

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from runner.assembly import cold_executor
+from runner.assembly.run_access import RunAccess
 from runner.clock import SystemClock
 from runner.errors import NotFound
 from runner.execution.executor import Executor
@@ -27,7 +28,7 @@ from runner.logs import Logger, RecordingSink
 from runner.settings import BackoffSettings, Settings
 from runner.testing.cluster import crd, wait_until
 from runner.testing.executor import ScriptedExecutor, failed
-from runner.testing.harness import running_operator
+from runner.testing.harness import ExecutorFor, running_operator
 from runner.testing.processes import command_lines
 from runner.testing.waiting import eventually
 from runner.watches.model import Content, Finalizer, Watch
@@ -138,7 +139,7 @@ async def _argument_lists() -> AsyncIterator[list[str]]:
 
 @pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")  # that is what is wanted
 async def test_each_run_has_exactly_the_current_spec(
-    probes: Probes, settings: Settings, cold: Executor, playbook: Playbook, tmp_path: Path
+    probes: Probes, settings: Settings, cold: ExecutorFor, playbook: Playbook, tmp_path: Path
 ) -> None:
     """A removed key is gone in the next run, a 1 MiB spec runs, and no argument list holds anything of it (R1)."""
     # Of the artifacts the annotation keeps one run, and the files of variables and access are private.
@@ -165,7 +166,7 @@ async def test_each_run_has_exactly_the_current_spec(
 
 
 async def test_a_run_without_a_recap_fails_and_is_repeated(
-    probes: Probes, settings: Settings, cold: Executor, tmp_path: Path
+    probes: Probes, settings: Settings, cold: ExecutorFor, tmp_path: Path
 ) -> None:
     """An unknown module is a Failure in Ansible's words, Running ends, and with a mended role a retry succeeds (R2)."""
     role = _write_role(tmp_path / "roles/probe", "- nosuch.collection.module: {}\n")
@@ -181,7 +182,7 @@ async def test_a_run_without_a_recap_fails_and_is_repeated(
 
 @pytest.mark.parametrize("program", ["ansible-playbook", "ansible_runner"])
 async def test_a_killed_run_is_a_failure_at_once(
-    probes: Probes, settings: Settings, cold: Executor, tmp_path: Path, program: str
+    probes: Probes, settings: Settings, cold: ExecutorFor, tmp_path: Path, program: str
 ) -> None:
     """After kill -9 of Ansible, or of what started it, Failure says so, nothing runs on, and a retry succeeds (R2)."""
     waits = (
@@ -215,7 +216,10 @@ async def test_a_missing_program_is_named_and_an_edit_is_tried_at_once(
     execution = replace(settings.execution, ansible_python=str(python))
     patient = replace(settings, execution=execution, backoff=BackoffSettings(base=3600.0, cap=3600.0))
     role = _write_role(tmp_path / "roles/probe", "- ansible.builtin.debug: {}\n")
-    executor = cold_executor(settings=patient, logger=Logger(sink=RecordingSink()), clock=SystemClock())
+
+    def executor(access: RunAccess) -> Executor:
+        return cold_executor(settings=patient, access=access, logger=Logger(sink=RecordingSink()), clock=SystemClock())
+
     async with running_operator([Watch(gvk=PROBES, content=role)], settings=patient, executor=executor):
         await probes.create("web")
         await until(partial(has_failed, probes, "web"), what="Failure")
@@ -232,7 +236,7 @@ async def test_a_missing_program_is_named_and_an_edit_is_tried_at_once(
 
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="needs an ssh client: apt-get install openssh-client")
 async def test_the_recap_decides_in_runs_and_in_finalizer_runs(
-    probes: Probes, settings: Settings, cold: Executor, sink: RecordingSink, tmp_path: Path
+    probes: Probes, settings: Settings, cold: ExecutorFor, sink: RecordingSink, tmp_path: Path
 ) -> None:
     """Rescued, ignored and no host at all are successes, an unreachable host is a failure; so in the finalizer (R3)."""
     path = tmp_path / "outcomes.yml"

@@ -14,7 +14,7 @@ import pytest
 from runner.assembly import Shared
 from runner.clock import SystemClock
 from runner.errors import Conflict
-from runner.execution.executor import Executor, RunRequest
+from runner.execution.executor import RunRequest
 from runner.execution.parameters import parameters_for
 from runner.kube.client import KubeClient
 from runner.kube.objects import Object, conditions_of, finalizers_of, generation_of
@@ -24,7 +24,7 @@ from runner.settings import Settings
 from runner.status.conditions import OURS
 from runner.testing.cluster import crd, wait_until
 from runner.testing.executor import ScriptedExecutor, failed, succeeded
-from runner.testing.harness import running_operator
+from runner.testing.harness import ExecutorFor, running_operator
 from runner.testing.informers import Watched
 from runner.watches.durations import PERIOD_ANNOTATION
 from runner.watches.model import Content, Finalizer, Watch
@@ -54,7 +54,7 @@ async def test_three_writers_share_one_status(
     probes: Probes,
     watch: Watch,
     settings: Settings,
-    cold: Executor,
+    cold: ExecutorFor,
     playbook: Playbook,
     *,
     manage_status: bool,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.assembly import cold_executor
+from runner.assembly.run_access import RunAccess
 from runner.clock import SystemClock
 from runner.execution.executor import Executor
 from runner.kube.client import KubeClient
@@ -112,7 +113,10 @@ async def test_a_role_works_with_the_scaffolded_rights(
 ) -> None:
     """A real run with k8s_status, and the status that the operator adds, need no right beyond the kind's."""
     await grant(kube, namespace=probes.namespace, resource=probes.resource)
-    executor: Executor = cold_executor(settings=narrow, logger=Logger(sink=RecordingSink()), clock=SystemClock())
+
+    def executor(access: RunAccess) -> Executor:
+        return cold_executor(settings=narrow, access=access, logger=Logger(sink=RecordingSink()), clock=SystemClock())
+
     watching = replace(held, content=playbook("main.yml", SHY_ROLE))
     async with running_operator([watching], settings=narrow, executor=executor):
         await probes.create("one")

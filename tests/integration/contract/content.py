@@ -14,6 +14,8 @@ KINDS = (
     "InventoryCase",
     "RequeueCase",
     "SelectorCase",
+    "EnteredCase",
+    "AnnotationCase",
 )
 VAULT_PASSWORD = "vault-password"
 SECRET_WORD = "correct horse"
@@ -34,6 +36,12 @@ _WATCHES = """
   kind: SelectorCase
   playbook: playbooks/selector.yml
   selector: {matchLabels: {chosen: "true"}}
+- version: v1alpha1
+  group: GROUP
+  kind: AnnotationCase
+  playbook: playbooks/annotation.yml
+  watchClusterScopedResources: true
+- {version: v1alpha1, group: GROUP, kind: EnteredCase, playbook: playbooks/entered.yml, reconcilePeriod: 0s}
 - version: v1
   kind: Secret
   playbook: playbooks/secret.yml
@@ -129,6 +137,41 @@ _REQUEUE = """
   - kubernetes.core.k8s:
       definition: {apiVersion: v1, kind: ConfigMap, metadata: "{{ place }}", data: {turn: "{{ turn | string }}"}}
 """
+_ENTERED = """
+- hosts: localhost
+  gather_facts: false
+  vars:
+    pod: {name: "{{ ansible_operator_meta.name }}-pod", namespace: "{{ ansible_operator_meta.namespace }}"}
+  tasks:
+  - name: Have a Pod that runs
+    kubernetes.core.k8s:
+      definition:
+        apiVersion: v1
+        kind: Pod
+        metadata: "{{ pod }}"
+        spec:
+          nodeName: "{{ node_name }}"
+          terminationGracePeriodSeconds: 0
+          containers: [{name: main, image: simulated}]
+      wait: true
+      wait_timeout: 120
+  - name: Enter it
+    kubernetes.core.k8s_exec:
+      namespace: "{{ pod.namespace }}"
+      pod: "{{ pod.name }}"
+      command: "{{ exec_command }}"
+    register: entered
+  - name: Read what it says
+    kubernetes.core.k8s_log: {namespace: "{{ pod.namespace }}", name: "{{ pod.name }}"}
+    register: said
+  - name: Put both into the status
+    operator_sdk.util.k8s_status:
+      api_version: "{{ owner_version }}"
+      kind: EnteredCase
+      name: "{{ ansible_operator_meta.name }}"
+      namespace: "{{ pod.namespace }}"
+      status: {stdout: "{{ entered.stdout }}", stderr: "{{ entered.stderr }}", log: "{{ said.log }}"}
+"""
 _SECRET = """
 - hosts: localhost
   gather_facts: false
@@ -141,6 +184,25 @@ _SECRET = """
         metadata: {name: "{{ ansible_operator_meta.name }}", namespace: "{{ ansible_operator_meta.namespace }}"}
         data: "{{ {item.key: item.value | b64decode} }}"
     loop: "{{ __secret.data | dict2items }}"
+"""
+_ANNOTATION = """
+- hosts: localhost
+  gather_facts: false
+  collections: [kubernetes.core]
+  tasks:
+  - name: Make a namespace
+    k8s:
+      api_version: v1
+      kind: Namespace
+      name: "{{ place }}"
+      definition: {metadata: {labels: {case: made}}}
+  - name: Make an object in it
+    k8s:
+      definition:
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: "{{ ansible_operator_meta.name }}", namespace: "{{ place }}"}
+        data: {hello: there}
 """
 _FILTERS = '''
 """Filters that only ansible.cfg makes known."""
@@ -162,6 +224,8 @@ _PLAYBOOKS = {
     "inventory": _INVENTORY,
     "requeue": _REQUEUE,
     "secret": _SECRET,
+    "entered": _ENTERED,
+    "annotation": _ANNOTATION,
 }
 
 

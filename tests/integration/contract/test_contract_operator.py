@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner.errors import NotFound
 from runner.kube.client import KubeClient
-from runner.kube.objects import conditions_of
-from runner.testing.cluster import CONFIG_MAPS, SECRETS, wait_until
+from runner.kube.objects import annotations_of, conditions_of, labels_of
+from runner.localdev.plane import ControlPlane
+from runner.testing.cluster import CONFIG_MAPS, NAMESPACES, SECRETS, wait_until
+from runner.testing.kubelet import PODS, serving_node
 from tests.integration.contract.conftest import Served
 from tests.integration.contract.content import SECRET_WORD
 
@@ -119,6 +123,53 @@ async def test_a_selector_decides_which_objects_run(served: Served, kube: KubeCl
     labels = {"metadata": {"labels": {"chosen": "true"}}}
     await kube.patch(resource, namespace=served.namespace, name="not-chosen", body=labels)
     await served.successful(kube, "SelectorCase", name="not-chosen")
+
+
+async def test_what_is_made_elsewhere_is_annotated_and_put_back(served: Served, kube: KubeClient) -> None:
+    """A Namespace and an object in it name their owner by annotations; a label changed by hand is changed back."""
+    place = f"{served.namespace}-made"
+    await served.create(kube, "AnnotationCase", name="sample", body={"spec": {"place": place}})
+    try:
+        await served.successful(kube, "AnnotationCase", name="sample")
+        for obj in (
+            await kube.get(CONFIG_MAPS, namespace=place, name="sample"),
+            await kube.get(NAMESPACES, name=place),
+        ):
+            annotations = annotations_of(obj)
+            assert annotations["operator-sdk/primary-resource"] == f"{served.namespace}/sample"
+            assert annotations["operator-sdk/primary-resource-type"] == f"AnnotationCase.{served.group}"
+            assert "ownerReferences" not in obj["metadata"]
+        await kube.patch(NAMESPACES, name=place, body={"metadata": {"labels": {"case": "changed"}}})
+
+        async def put_back() -> bool:
+            return labels_of(await kube.get(NAMESPACES, name=place))["case"] == "made"
+
+        await wait_until(put_back, what=f"the label to be changed back; {served.operator.tail(40)}", limit=300)
+    finally:
+        await kube.delete(NAMESPACES, name=place)
+
+
+async def test_a_play_enters_a_pod_and_reads_its_log(
+    served: Served, kube: KubeClient, plane: ControlPlane, tmp_path: Path
+) -> None:
+    """k8s_exec and k8s_log reach the kubelet through the proxy, and k8s_status keeps what they brought."""
+    async with serving_node(plane, kube=kube, folder=tmp_path) as node:
+        node.say("Running as told")
+        spec = {
+            "nodeName": node.name,
+            "execCommand": "sh -c 'echo hello world; echo alas >&2'",
+            "ownerVersion": f"{served.group}/v1alpha1",
+        }
+        await served.create(kube, "EnteredCase", name="entered", body={"spec": spec})
+        found = await served.successful(kube, "EnteredCase", name="entered")
+        pod = await kube.get(PODS, namespace=served.namespace, name="entered-pod")
+        await kube.delete(served.resource("EnteredCase"), namespace=served.namespace, name="entered")  # no further run
+        with contextlib.suppress(NotFound):  # collected already
+            await kube.delete(PODS, namespace=served.namespace, name="entered-pod")
+    status = found["status"]
+    assert (status["stdout"], status["stderr"]) == ("hello world\n", "alas\n")
+    assert status["log"] == "Running as told\n"
+    assert [owner["uid"] for owner in pod["metadata"]["ownerReferences"]] == [found["metadata"]["uid"]]
 
 
 async def test_the_start_log_names_the_environment_of_the_plays(served: Served) -> None:

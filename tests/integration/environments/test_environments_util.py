@@ -11,7 +11,6 @@ from runner.kube.client import KubeClient
 from runner.kube.discovery import Resource
 from runner.kube.objects import GVK
 from runner.localdev.plane import ControlPlane
-from runner.settings import KubeSettings
 from runner.testing.cluster import crd, install_crd
 from tests.integration.environments.conftest import Plays
 
@@ -91,7 +90,7 @@ async def test_the_modules_take_and_give_what_the_public_ones_do(
     body = {"apiVersion": f"{GROUP}/v1", "kind": "Gadget", "metadata": {"name": "web"}}
     await kube.create(gadgets, namespace=namespace, body=body)
     bench = plays.bench(tmp_path / "bench")
-    bench.kube = KubeSettings(kubeconfig=str(plane.kubeconfig))
+    bench.kubeconfig = plane.kubeconfig
     out = bench.root / "out"
     outcome = await bench.run(bench.request(bench.tasks(TASKS), vars={"out": str(out), "where": namespace}))
     assert outcome.success, outcome.failures

@@ -15,11 +15,11 @@ import yaml
 from runner.clock import SystemClock
 from runner.execution.cold import ColdExecutor
 from runner.execution.executor import Outcome, RunRequest
-from runner.execution.kubeconfigs import RunKubeconfig
 from runner.kube.objects import GVK
 from runner.logs import Logger, RecordingSink
-from runner.settings import ExecutionSettings, KubeSettings, environment
+from runner.settings import ExecutionSettings, environment
 from runner.testing.executor import run_request
+from runner.testing.kubeconfig import GivenKubeconfig
 from runner.watches.model import Content, Watch
 
 PROBE = GVK("bugs.example.com", "v1", "Probe")
@@ -35,20 +35,19 @@ class Bench:
         self.events: list[Mapping[str, Any]] = []
         self.scratch = root / "scratch"
         self.scratch.mkdir()
-        kubeconfig = root / "operator.kubeconfig"
-        kubeconfig.write_text("{apiVersion: v1, kind: Config, clusters: [], users: [], contexts: []}")
+        self.kubeconfig = root / "operator.kubeconfig"
+        self.kubeconfig.write_text("{apiVersion: v1, kind: Config, clusters: [], users: [], contexts: []}")
         inherited = {key: value for key, value in environment().items() if not key.startswith(("ANSIBLE_", "VIRTUAL_"))}
         self.settings = ExecutionSettings(
             runner_dir=root / "runner", environ={**inherited, **(environ or {})}, kill_grace=2.0
         )
-        self.kube = KubeSettings(kubeconfig=str(kubeconfig))
 
     def executor(self, **changes: Any) -> ColdExecutor:
         """Return an executor, its execution settings changed by *changes*."""
         settings = replace(self.settings, **changes)
         return ColdExecutor(
             settings=settings,
-            kubeconfigs=RunKubeconfig(settings=self.kube, environ={}),
+            kubeconfigs=GivenKubeconfig(self.kubeconfig),
             clock=SystemClock(),
             logger=Logger(sink=self.sink),
             observers=[lambda _, event: self.events.append(event)],

@@ -9,7 +9,6 @@ from runner.kube.client import KubeClient
 from runner.kube.discovery import Resource
 from runner.kube.objects import GVK
 from runner.localdev.plane import ControlPlane
-from runner.settings import KubeSettings
 from runner.testing.cluster import crd, install_crd
 from tests.integration.execution.bench import Bench
 
@@ -88,7 +87,7 @@ async def test_the_modules_report_through_the_api(
         await kube.patch(probes, name=name, namespace=namespace, subresource="status", body=status)
 
     bench = Bench(tmp_path)
-    bench.kube = KubeSettings(kubeconfig=str(plane.kubeconfig))
+    bench.kubeconfig = plane.kubeconfig
     other = asyncio.create_task(_writes_meanwhile(kube, probes, where=namespace))
     variables = {"out": str(tmp_path / "out"), "where": namespace}
     outcome = await bench.run(bench.request(bench.tasks(TASKS), vars=variables))

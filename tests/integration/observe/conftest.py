@@ -21,7 +21,7 @@ from runner.observe.metrics import Metrics
 from runner.observe.user_metrics_server import UserMetricsServer
 from runner.settings import Settings
 from runner.testing.cluster import crd, install_crd
-from runner.testing.harness import running_operator, settings_for
+from runner.testing.harness import ExecutorFor, running_operator, settings_for
 from runner.testing.waiting import eventually
 from runner.watches.model import Watch
 
@@ -78,7 +78,7 @@ def run_scraped(settings: Settings) -> RunScraped:
 
     @contextlib.asynccontextmanager
     async def run(
-        watches: Sequence[Watch], *, executor: Executor, metrics: Metrics | None = None
+        watches: Sequence[Watch], *, executor: Executor | ExecutorFor, metrics: Metrics | None = None
     ) -> AsyncIterator[Scraped]:
         def adjust(shared: Shared) -> Shared:
             return replace(shared, metrics=metrics or shared.metrics)

@@ -108,7 +108,7 @@ async def test_objects_appear_and_go(widgets: Widgets, run_scraped: RunScraped) 
 async def test_a_missing_kind_shows(kube: KubeClient, run_scraped: RunScraped, namespace: str) -> None:
     """A kind whose CRD isn't there is `missing` on the page until it is, and what its informer does is counted."""
     gvk = GVK("observe.example.com", "v1", f"Late{namespace.removeprefix('test-')}")
-    where = {"GVK": str(gvk), "namespace": namespace}
+    where = {"GVK": str(gvk), "namespace": namespace, "source": "primary"}
     async with run_scraped([Watch(gvk=gvk, content=Content())], executor=ScriptedExecutor()) as scraped:
         page = await _until(scraped, "ansible_operator_watch_state", 1, **where, state="missing")
         assert sample(page, "ansible_operator_watch_state", **where, state="synced") == 0

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from runner.assembly import cold_executor
+from runner.assembly.run_access import RunAccess
 from runner.clock import SystemClock
+from runner.execution.executor import Executor
 from runner.logs import Logger, RecordingSink
 from runner.observe.metrics import Metrics
 from runner.settings import ExecutionSettings, Settings, environment
@@ -64,9 +66,15 @@ async def test_tasks_make_metrics(widgets: Widgets, run_scraped: RunScraped, set
     playbook = scratch / "playbook.yml"
     playbook.write_text(TASKS)
     execution = ExecutionSettings(runner_dir=scratch / "runner", environ=environment())
-    executor = cold_executor(
-        settings=replace(settings, execution=execution), logger=Logger(sink=RecordingSink()), clock=SystemClock()
-    )
+
+    def executor(access: RunAccess) -> Executor:
+        return cold_executor(
+            settings=replace(settings, execution=execution),
+            access=access,
+            logger=Logger(sink=RecordingSink()),
+            clock=SystemClock(),
+        )
+
     variables: dict[str, str] = {}
     watch = Watch(gvk=WIDGETS, content=Content(playbook=playbook), vars=variables)
     async with run_scraped([watch], executor=executor) as scraped:
@@ -109,12 +117,16 @@ async def test_a_run_is_told_where_its_operator_takes_metrics(
     )
     execution = ExecutionSettings(runner_dir=scratch / "runner", environ=environment())
     metrics = Metrics()
-    executor = cold_executor(
-        settings=replace(settings, execution=execution),
-        logger=Logger(sink=RecordingSink()),
-        clock=SystemClock(),
-        metrics=metrics,
-    )
+
+    def executor(access: RunAccess) -> Executor:
+        return cold_executor(
+            settings=replace(settings, execution=execution),
+            access=access,
+            logger=Logger(sink=RecordingSink()),
+            clock=SystemClock(),
+            metrics=metrics,
+        )
+
     watch = Watch(gvk=WIDGETS, content=Content(playbook=playbook))
     async with run_scraped([watch], executor=executor, metrics=metrics) as scraped:
         await widgets.create("one")

@@ -37,7 +37,7 @@ from runner.testing.faults import HttpFaultProxy, Rule
 from runner.testing.harness import running_operator, settings_for
 from runner.testing.identities import new_identity
 from runner.testing.waiting import eventually
-from runner.watches.model import Content, Watch
+from runner.watches.model import Content, DependentStatus, Watch
 
 MISSING = "missing: the API server does not serve this kind; waiting for its CRD"
 
@@ -182,6 +182,26 @@ async def test_a_forbidden_kind_among_others_is_a_remark(
         await probe.until("/readyz?verbose", status=200, text=remark)
         await identity.grant(SECRETS)
         await probe.until("/readyz?verbose", status=200, text="[+]watch-Secret.v1 ok\n")
+
+
+async def test_a_dependent_kind_that_cannot_be_followed_is_a_remark(
+    plane: ControlPlane, kube: KubeClient, namespace: str, settings: Settings, probe: Probe, tmp_path: Path
+) -> None:
+    """A dependent kind that is forbidden or missing is named, and the operator is ready: the owners are served."""
+    identity = await new_identity(kube, namespace=namespace)
+    await identity.grant(CONFIG_MAPS)
+    kubeconfig = await identity.kubeconfig(tmp_path / "kubeconfig", source=plane.kubeconfig)
+    narrow = replace(settings, kube=KubeSettings(kubeconfig=str(kubeconfig)))
+    kinds = (SECRETS.gvk, GVK("", "v1", "Gone"))
+    entries = tuple(DependentStatus(gvk=gvk, fields=("status.phase",)) for gvk in kinds)
+    watch = replace(CONFIGS, watch_dependent_status=entries)
+    async with running_operator([watch], settings=narrow, executor=ScriptedExecutor()):
+        forbidden = "Secret.v1 is forbidden: a right to list or watch is missing; waiting for it"
+        remark = f"[+]dependents ok: {forbidden} (namespace {namespace}); Gone.v1 is {MISSING} (namespace {namespace})"
+        await probe.until("/readyz?verbose", status=200, text=remark)
+        assert await probe.get("/readyz") == (200, "ok")
+        await identity.grant(SECRETS)
+        await probe.until("/readyz?verbose", status=200, text="[+]dependents ok: Gone.v1 is missing")
 
 
 async def test_an_api_server_that_is_away_makes_unready(
@@ -410,6 +430,23 @@ async def test_an_informer_that_hangs_fails_liveness(settings: Settings, probe: 
 
     async with running_operator([CONFIGS], settings=strict, executor=ScriptedExecutor(), adjust=deaf):
         await probe.until("/healthz", status=500, text="[-]informers failed: the informer of /v1, Kind=ConfigMap is")
+
+
+async def test_an_informer_of_dependents_that_hangs_fails_liveness(settings: Settings, probe: Probe) -> None:
+    """The informers of dependents are looked at like those of the primaries, and named apart from them."""
+    strict = replace(
+        settings,
+        informer=replace(settings.informer, stall_timeout=0.05),
+        health=HealthSettings(informer_grace=0.0),
+    )
+    followed = DependentStatus(gvk=SECRETS.gvk, fields=("status.phase",))
+
+    def deaf(shared: Shared) -> Shared:
+        return replace(shared, discovery=Discovery(client=Silence()))
+
+    watch = replace(CONFIGS, watch_dependent_status=(followed,))
+    async with running_operator([watch], settings=strict, executor=ScriptedExecutor(), adjust=deaf):
+        await probe.until("/healthz", status=500, text="[-]dependents failed: the informer of /v1, Kind=Secret is")
 
 
 async def test_a_blocked_event_loop_fails_liveness(settings: Settings, probe: Probe) -> None:

@@ -151,7 +151,8 @@ def _write_role(project: Project, script: str) -> None:
 
 def _run_to_the_end(folder: Path, *arguments: str, plane: ControlPlane) -> subprocess.CompletedProcess[str]:
     environ = {**environment(), "KUBECONFIG": str(plane.kubeconfig)}
-    argv = [sys.executable, "-m", "runner", "run", "--health-probe-bind-address=0", "--leader-elect", *arguments]
+    listening = ("--health-probe-bind-address=0", "--proxy-port=0")
+    argv = [sys.executable, "-m", "runner", "run", *listening, "--leader-elect", *arguments]
     return subprocess.run(argv, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=120)
 
 

@@ -150,7 +150,7 @@ async def test_an_empty_watches_file_is_a_valid_start(project: Project, start: S
 
 def _run_to_the_end(folder: Path, *, plane: ControlPlane) -> subprocess.CompletedProcess[str]:
     environ = {**environment(), "KUBECONFIG": str(plane.kubeconfig)}
-    argv = [sys.executable, "-m", "runner", "run", "--health-probe-bind-address=0"]
+    argv = [sys.executable, "-m", "runner", "run", "--health-probe-bind-address=0", "--proxy-port=0"]
     return subprocess.run(argv, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=120)
 
 

@@ -71,8 +71,9 @@ async def test_with_the_flag_there_is_one() -> None:
 
 
 async def test_a_process_that_hangs_after_the_loss_is_ended() -> None:
-    """After the loss the process has a few seconds; then it is ended from a thread, and the log says why."""
+    """After the loss runs are shut out and the process has a few seconds; then a thread ends it, and logs why."""
     leases, clock, sink, ended = FakeLeases(), FakeClock(), RecordingSink(), asyncio.Event()
+    told: list[str] = []
     loop = asyncio.get_running_loop()
 
     def end_now() -> None:
@@ -89,14 +90,17 @@ async def test_a_process_that_hangs_after_the_loss_is_ended() -> None:
         elector=elector,
         end_now=end_now,
         logger=Logger(sink=sink),
+        on_loss=lambda: told.append("lost"),
         exit_limit=0.01,
     )
     await leadership.acquire()
     leases.put({**leases.stored["ops", "lock"], "spec": {"holderIdentity": "thief"}})
     holding = asyncio.create_task(leadership.hold())
+    assert told == []
     await clock.advance(2)
     with pytest.raises(LeaderElectionLost):
         await holding
+    assert told == ["lost"]
     assert leadership.fenced()
     async with asyncio.timeout(60):
         await ended.wait()

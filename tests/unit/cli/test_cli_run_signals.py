@@ -23,7 +23,8 @@ def _starting(folder: Path) -> Iterator[subprocess.Popen[str]]:
     python = folder / "python"
     python.write_text(f"#!/bin/sh\necho > {folder}/reached\nexec sleep 1000\n")
     python.chmod(0o755)
-    argv = [sys.executable, "-m", "runner", "run", "--health-probe-bind-address=0", f"--ansible-python={python}"]
+    listening = ("--health-probe-bind-address=0", "--proxy-port=0")
+    argv = [sys.executable, "-m", "runner", "run", *listening, f"--ansible-python={python}"]
     environ = {**environment(), "TMPDIR": str(folder)}
     with subprocess.Popen(argv, cwd=folder, env=environ, stderr=subprocess.PIPE, text=True) as process:
         try:

@@ -196,8 +196,41 @@ def test_the_environment_keeps_temporary_files_together(tmp_path: Path) -> None:
     request = run_request(ident="7")
     environ = environment_for(request, settings=replace(FULL, roles_path="/roles"), scratch=tmp_path)
     assert environ["TMPDIR"] == str(tmp_path / "tmp")
+    assert Path(environ["KUBECACHEDIR"]).is_relative_to(tmp_path / "tmp")
     assert environ["PATH"] == f"{Path(sys.executable).parent}:/usr/bin:/bin"
     assert environ["ANSIBLE_ROLES_PATH"] == "/roles"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, (None, None)),
+        ({"NO_PROXY": "a"}, ("a", None)),
+        ({"HTTPS_PROXY": "http://p"}, ("localhost,127.0.0.1", "localhost,127.0.0.1")),
+        ({"http_proxy": "http://p", "NO_PROXY": "a, b"}, ("a,b,localhost,127.0.0.1", "a,b,localhost,127.0.0.1")),
+        (
+            {"ALL_PROXY": "http://p", "NO_PROXY": "localhost", "no_proxy": "b"},
+            ("localhost,127.0.0.1", "b,localhost,127.0.0.1"),
+        ),
+        ({"https_proxy": "http://p", "no_proxy": "*"}, ("*", "*")),
+    ],
+)
+def test_an_http_proxy_of_the_environment_is_not_asked_for_this_machine(
+    given: dict[str, str], expected: tuple[str | None, str | None], tmp_path: Path
+) -> None:
+    """Where a run would use an HTTP proxy, the operator's own servers are excepted, under both names that are read."""
+    environ = environment_for(run_request(), settings=replace(FULL, environ=given), scratch=tmp_path)
+    assert (environ.get("NO_PROXY"), environ.get("no_proxy")) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [({}, "false"), ({"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "true"}, "true")]
+)
+def test_kubectl_speaks_spdy_unless_told_otherwise(tmp_path: Path, given: dict[str, str], expected: str) -> None:
+    """Its WebSockets can't be used with the user name that a run's kubeconfig has in the URL."""
+    environ = environment_for(run_request(), settings=ExecutionSettings(environ=given), scratch=tmp_path)
+    assert environ["KUBECTL_REMOTE_COMMAND_WEBSOCKETS"] == expected
+    assert environ["KUBECTL_PORT_FORWARD_WEBSOCKETS"] == "false"
 
 
 def test_our_collections_come_last(tmp_path: Path) -> None:

@@ -51,6 +51,16 @@ def types(metrics: Metrics) -> Mapping[str, str]:
     return {name: kind for _, _, name, kind in lines}
 
 
+def test_requests_through_the_proxy_are_counted_by_who_sent_them(metrics: Metrics) -> None:
+    """A run, nobody in particular and who was refused are told apart, and each by the answer's code."""
+    metrics.proxy_request(caller="run", code="200")
+    metrics.proxy_request(caller="run", code="200")
+    metrics.proxy_request(caller="none", code="200")
+    name = "ansible_operator_proxy_requests_total"
+    found = [value(metrics, name, caller=caller, code="200") for caller in ("run", "none", "refused")]
+    assert found == [2, 1, None]
+
+
 def test_the_peers_families_have_its_names_and_types(metrics: Metrics) -> None:
     """Everything that dashboards of the peer read from a controller is there as soon as there is a watch."""
     controller = metrics.controller(MEMCACHED, workers=3)
@@ -237,7 +247,7 @@ def test_informers_show_state_and_counters(metrics: Metrics) -> None:
     metrics.informers(MEMCACHED, read=lambda: readings)
 
     def states() -> dict[str, float | None]:
-        where = {"GVK": GVK_LABEL, "namespace": "east"}
+        where = {"GVK": GVK_LABEL, "namespace": "east", "source": "primary"}
         return {state: value(metrics, "ansible_operator_watch_state", **where, state=state) for state in STATES}
 
     assert states() == {"starting": 0, "synced": 0, "missing": 1, "forbidden": 0, "error": 0}
@@ -245,6 +255,21 @@ def test_informers_show_state_and_counters(metrics: Metrics) -> None:
     assert states()["synced"] == 1
     assert states()["missing"] == 0
     assert types(metrics)["ansible_operator_informer_errors_total"] == "counter"
+
+
+def test_informers_of_dependents_have_a_label_of_their_own(metrics: Metrics) -> None:
+    """A kind that is both primary and dependent has two series; kinds of dependents may come at any time."""
+    found: dict[GVK, dict[str, InformerReading]] = {}
+    metrics.informers(MEMCACHED, read=lambda: {"": InformerReading(state="synced")})
+    metrics.dependent_informers(lambda: found)
+
+    def state(source: str) -> float | None:
+        where = {"GVK": GVK_LABEL, "namespace": "", "source": source}
+        return value(metrics, "ansible_operator_watch_state", **where, state="synced")
+
+    assert (state("primary"), state("dependent")) == (1, None)
+    found[MEMCACHED] = {"": InformerReading(state="forbidden")}
+    assert (state("primary"), state("dependent")) == (1, 0)
 
 
 def test_the_states_are_those_of_an_informer() -> None:

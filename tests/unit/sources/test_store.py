@@ -97,3 +97,51 @@ def test_the_transform_decides_what_is_kept() -> None:
     (change,) = store.put({**obj("a"), "data": {"big": "x"}})
     assert "data" not in change.obj
     assert store.get(namespace="ns", name="a") == obj("a")
+
+
+def ours(obj: Object) -> bool:
+    """Tell whether an object has a label."""
+    return bool(obj["metadata"].get("labels"))
+
+
+def labelled(name: str, *, version: str = "1", uid: str = "") -> Object:
+    """Build an object with a label."""
+    labels = {"labels": {"ours": "yes"}}
+    return {"metadata": {**obj(name, version=version, uid=uid)["metadata"], **labels}}
+
+
+def test_what_is_not_worth_keeping_is_no_change() -> None:
+    """Neither its states nor its end are told, and nothing of it is held."""
+    store = Store(keeps=ours)
+    assert not store.wants(obj("a"))
+    assert store.replace([obj("a")]) == []
+    assert store.put(obj("a", version="2")) == []
+    assert store.remove(obj("a", version="3")) == []
+    assert len(store) == 0
+
+
+def test_what_is_not_worth_keeping_any_more_is_told_once_and_dropped() -> None:
+    """The last change has both states, whether a watch or a list told it; then there is silence."""
+    for method in ("put", "replace"):
+        store = Store(keeps=ours)
+        store.put(labelled("a"))
+        assert store.wants(obj("a", version="2"))
+        changes = store.put(obj("a", version="2")) if method == "put" else store.replace([obj("a", version="2")])
+        assert changes == [Change(kind=ChangeKind.MODIFIED, obj=obj("a", version="2"), old=labelled("a"))]
+        assert len(store) == 0
+        assert store.put(obj("a", version="3")) == []
+
+
+def test_another_object_that_is_not_worth_keeping_ends_the_one_of_its_name() -> None:
+    """The known one was deleted; the new one is not told."""
+    store = Store(keeps=ours)
+    store.put(labelled("a"))
+    assert told(store.put(obj("a", version="2", uid="new"))) == ["DELETED a@1"]
+    assert len(store) == 0
+
+
+def test_what_becomes_worth_keeping_is_added() -> None:
+    """An object that gets the label is new to who asked for labelled ones."""
+    store = Store(keeps=ours)
+    store.put(obj("a"))
+    assert told(store.put(labelled("a", version="2"))) == ["ADDED a@2"]

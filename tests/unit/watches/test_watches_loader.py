@@ -182,7 +182,6 @@ def test_unknown_keys_are_ignored_and_noted_with_their_line(project: Project) ->
             "line 6: unknown key ansibleVerbosity is ignored; set --ansible-verbosity or the variable "
             "ANSIBLE_VERBOSITY_<KIND>_<GROUP>"
         ),
-        "line 8: key blacklist has no effect in this version",
         "line 8: unknown key blacklist.apiVersion is ignored; did you mean blacklist.version?",
         "line 9: unknown key selector.matchLabel is ignored; did you mean selector.matchLabels?",
         "line 7: unknown key finalizer.Rolle is ignored; did you mean finalizer.role?",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runner.logs import Logger, RecordingSink
-from runner.settings import Settings
+from runner.settings import ProxySettings, Settings
 from runner.watches.model import LabelRequirement
 from runner.watches.startup import log_watches, selector_text
 from tests.unit.watches.conftest import Project
@@ -30,19 +30,11 @@ FIELDS = [
     "namespaces",
     "markUnsafe",
 ]
-PROXY = "There is no proxy in this version"
+NOT_INJECTED = "--inject-owner-ref=false"
 WEB = "- {group: test.io, version: v1, kind: Web, role: web, markUnsafe: true}\n"
 
 
 def logged(
-    project: Project, text: str, *, settings: Settings | None = None, environ: dict[str, str] | None = None
-) -> list[dict[str, Any]]:
-    """Return the records about *text*, but for that there is no proxy."""
-    told = all_logged(project, text, settings=settings, environ=environ)
-    return [record for record in told if PROXY not in record["msg"]]
-
-
-def all_logged(
     project: Project, text: str, *, settings: Settings | None = None, environ: dict[str, str] | None = None
 ) -> list[dict[str, Any]]:
     """Return the records about *text*."""
@@ -137,25 +129,20 @@ def test_specs_that_are_templates_are_warned_of(project: Project) -> None:
     assert "who may write such an object can run code" in warning["msg"]
 
 
-def test_what_waits_for_the_proxy_is_told_once(project: Project) -> None:
-    """One warning, however many watches ask for their dependents; none where no watch does."""
+def test_an_operator_that_injects_nothing_says_so_once(project: Project) -> None:
+    """With --inject-owner-ref=false there is one warning, however many watches ask for their dependents."""
+    off = Settings(proxy=ProxySettings(inject_owner_references=False))
     second = WEB.replace("Web", "Shop")
-    assert [record["level"] for record in all_logged(project, WEB + second) if PROXY in record["msg"]] == ["warn"]
+    told = [record for record in logged(project, WEB + second, settings=off) if NOT_INJECTED in record["msg"]]
+    assert [record["level"] for record in told] == ["warn"]
     without = WEB.replace("role: web", "role: web, watchDependentResources: false")
-    assert not any(PROXY in record["msg"] for record in all_logged(project, without))
-
-
-@pytest.mark.parametrize("key", ["watchDependentResources", "watchClusterScopedResources", "blacklist"])
-def test_a_key_that_waits_for_the_proxy_is_noted(project: Project, key: str) -> None:
-    """Who sets it learns where, and that it does nothing yet."""
-    value = "[{version: v1, kind: Pod}]" if key == "blacklist" else "true"
-    note, *_ = logged(project, WEB.replace("role: web", f"role: web, {key}: {value}"))
-    assert (note["level"], note["note"]) == ("warn", f"line 1: key {key} has no effect in this version")
+    for records in (logged(project, WEB), logged(project, without, settings=off)):
+        assert not any(NOT_INJECTED in record["msg"] for record in records)
 
 
 def test_a_file_without_watches_is_warned_of(project: Project) -> None:
     """An operator that starts and does nothing says so."""
-    (record,) = all_logged(project, "[]")
+    (record,) = logged(project, "[]")
     assert (record["level"], record["file"]) == ("warn", "watches.yaml")
     assert "names no kind" in record["msg"]
 

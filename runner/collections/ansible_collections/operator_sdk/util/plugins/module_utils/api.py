@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,8 @@ except ImportError:
     ConflictError = DynamicApiError = NotFoundError = ResourceNotFoundError = ResourceNotUniqueError = Exception
 
 CONFLICT_TRIES = 10
+_USER = re.compile(r"//[^/@]*@")
+"""User and password in a URL, which the kubeconfig of a run has in it: no message may repeat them."""
 
 
 def _option(*env: str, kind: str = "str", aliases: Sequence[str] = (), no_log: bool | None = None) -> dict[str, Any]:
@@ -75,7 +78,8 @@ def connect(module: AnsibleModule) -> Any:
     try:
         return DynamicClient(kubernetes.client.ApiClient(configuration))
     except Exception as error:  # urllib3's and the client's own, by version
-        raise Failure(f"cannot reach the API server at {configuration.host}: {error}") from error
+        host = _USER.sub("//", configuration.host)
+        raise Failure(f"cannot reach the API server at {host}: {error}") from error
 
 
 def _says_all(params: Mapping[str, Any]) -> bool:

@@ -1,0 +1,59 @@
+"""The last look at the lease before a request leaves: an instance that may not lead any more writes nothing.
+
+It stands twice. As a layer it refuses early, before anything is prepared for a write that may not be; `Forward` and the
+tunnel ask `Fence.refusal` again right before they send, as a process that stood still (SIGSTOP, a paused machine) wakes
+up in the middle of a layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aiohttp import web
+
+from runner.proxy.exchange import Exchange, Handler
+from runner.proxy.refusals import refusal
+
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Fence:
+    """A layer; also what sends requests asks it."""
+
+    def __init__(self, *, fenced: Callable[[], bool]) -> None:
+        """Refuse writes while *fenced* is true."""
+        self._fenced = fenced
+
+    def __call__(self, handler: Handler) -> Handler:
+        """Return the layer around *handler*."""
+
+        async def handle(exchange: Exchange) -> web.StreamResponse:
+            return self.refusal(exchange) or await handler(exchange)
+
+        return handle
+
+    def refusal(self, exchange: Exchange) -> web.Response | None:
+        """Return the answer for a write that may not be sent now, None for what may."""
+        if not writes(exchange.request) or not self._fenced():
+            return None
+        return refusal(
+            message=f"this instance of the operator does not lead any more, so its {_deed(exchange)} was not sent to "
+            "the API server: the instance that leads now runs the reconcile again"
+        )
+
+
+def writes(request: web.BaseRequest) -> bool:
+    """Tell whether *request* may change something: by its method, or because it becomes a tunnel into a Pod."""
+    return request.method not in _READS or is_upgrade(request)
+
+
+def is_upgrade(request: web.BaseRequest) -> bool:
+    """Tell whether *request* asks to become another protocol (exec, attach, port-forward)."""
+    tokens = ",".join(request.headers.getall("Connection", [])).lower().split(",")
+    return "Upgrade" in request.headers and "upgrade" in (token.strip() for token in tokens)
+
+
+def _deed(exchange: Exchange) -> str:
+    info = exchange.info
+    what = "/".join(part for part in (info.resource, info.subresource) if part)
+    return " ".join(part for part in (info.verb, what, info.name) if part)
