@@ -16,7 +16,7 @@ from runner.assembly.observability import report_dependents
 from runner.assembly.parts import Controller, Shared
 from runner.kube.catalogue import Catalogue
 from runner.kube.events import EventRecorder
-from runner.kube.objects import Object
+from runner.kube.objects import Object, uid_of
 from runner.sources.dependent_changes import OwnerWatch
 from runner.sources.dependents import DependentSources
 from runner.sources.drift import DriftReporter
@@ -39,6 +39,7 @@ class DependentParts:
     async def run(self) -> None:
         """Watch and report until cancelled."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(self.own_writes.run(), name="own writes")
             group.create_task(self.reporter.run(), name="drift report")
             group.create_task(self.sources.run(), name="dependents")
             group.create_task(self.recovery.run(), name="search for dependents")
@@ -49,7 +50,7 @@ def build_dependents(controllers: Sequence[Controller], *, shared: Shared) -> De
     if not shared.settings.proxy.inject_owner_references:
         controllers = ()
     logger = shared.logger.named("dependents")
-    own_writes = OwnWrites(lives=shared.access.runs.lives)
+    own_writes = OwnWrites(lives=shared.access.runs.lives, clock=shared.clock)
     sources = {controller.watch.gvk: controller.source for controller in controllers}
 
     def owner(request: Request) -> Object | None:
@@ -90,8 +91,8 @@ def build_dependents(controllers: Sequence[Controller], *, shared: Shared) -> De
 def _owner_watch(controller: Controller) -> OwnerWatch:
     source, watch = controller.source, controller.watch
 
-    def known(request: Request) -> bool:
+    def uid(request: Request) -> str | None:
         owner = source.find(request)
-        return owner is not None and serves(watch, owner)
+        return uid_of(owner) if owner is not None and serves(watch, owner) else None
 
-    return OwnerWatch(watch=watch, enqueue=controller.queue.add, namespaced=lambda: source.namespaced, known=known)
+    return OwnerWatch(watch=watch, enqueue=controller.queue.add, namespaced=lambda: source.namespaced, uid=uid)

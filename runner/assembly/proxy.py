@@ -49,7 +49,12 @@ class ProxyService:
         """Listen; raise `ConfigError` where the port is taken."""
         await self._server.start()
         self._access.port = self._server.port
-        self._logger.info("Serving the proxy for Ansible's modules", port=self._server.port)
+        self._logger.info(
+            "Serving the proxy for Ansible's modules. Without credentials, too, each program of this machine (in a "
+            "cluster: of the Pod) reaches the API server through it with the operator's rights; "
+            "ansible_operator_proxy_requests_total counts them as caller none",
+            port=self._server.port,
+        )
 
     async def stop(self) -> None:
         """Stop listening."""
@@ -78,12 +83,12 @@ def build_proxy(
         refuse_foreign_hosts,
         identify(runs=shared.access.runs, count=shared.metrics.proxy_request),
         fence,
-        DiscoveryCache(clock=shared.clock),
+        DiscoveryCache(clock=shared.clock, lives=shared.access.runs.lives),
     ]
     if shared.settings.proxy.inject_owner_references:  # without it there are no watches on dependents either
         layers += [
             OwnerInjection(mapper=mapper, client=shared.client, dependents=dependents, logger=logger),
-            recording(own_writes, look_up=_look_up(mapper)),
+            recording(own_writes, dependents=dependents, look_up=_look_up(mapper)),
         ]
     tunnel = Tunnel(access=access, fence=fence, observe=shared.metrics.api_request)
     server = ProxyServer(
@@ -103,7 +108,9 @@ def through(layers: Sequence[Layer], handler: Handler) -> Handler:
 def _look_up(mapper: Mapper) -> LookUp:
     async def look_up(info: RequestInfo) -> Resource | None:
         try:
-            found = await mapper.find(info.group, info.version, plural=info.resource, max_age=1.0)
+            found = await mapper.find(
+                info.group, info.version, plural=info.resource, namespaced=info.namespaced, max_age=1.0
+            )
         except KubeError:
             return None
         return found.resource if found else None

@@ -27,8 +27,9 @@ from runner.logs import Logger
 from runner.observe.activity import busy
 from runner.proxy.runs import LEADERSHIP_LOST
 from runner.settings import Settings
-from runner.watches.loader import load_watches
-from runner.watches.startup import log_watches
+from runner.watches.loader import Watches, load_watches
+from runner.watches.problems import WatchesError
+from runner.watches.startup import log_notes, log_watches
 
 
 async def serve(*, settings: Settings, logger: Logger) -> int:
@@ -52,8 +53,18 @@ async def serve(*, settings: Settings, logger: Logger) -> int:
     return 0
 
 
+def _load(settings: Settings, *, logger: Logger) -> Watches:
+    """Load watches.yaml; where it is refused, say first what was odd, as that may be the reason."""
+    environ = settings.execution.environ
+    try:
+        return load_watches(settings.watches_file, settings=settings, environ=environ, cwd=Path.cwd())
+    except WatchesError as error:
+        log_notes(error.notes, logger=logger)
+        raise
+
+
 async def _run(*, settings: Settings, logger: Logger, signals: _Signals) -> None:
-    watches = load_watches(settings.watches_file, settings=settings, environ=settings.execution.environ, cwd=Path.cwd())
+    watches = _load(settings, logger=logger)
     log_watches(watches, settings=settings, logger=logger)
     plays_found = await check_environments(settings.execution, logger=logger)
     swept = sweep_leftovers(Path(tempfile.gettempdir()))

@@ -72,9 +72,12 @@ class AccessSource:
             async with self._lock:
                 if self._loaded is None:
                     self._loaded = await self._load()
-        configuration, access = self._loaded
+        loaded = self._loaded
+        configuration, access = loaded
         with contextlib.suppress(kube_config.ConfigException, OSError):  # in the middle of a rotation: the old token
             headers = await _authorization(configuration)
+            if self._loaded is not loaded:  # somebody was faster, with what is newer
+                return self._loaded[1]
             if headers != access.headers:
                 access = dataclasses.replace(access, headers=headers)
                 self._loaded = (configuration, access)
@@ -104,7 +107,7 @@ class AccessSource:
             headers = await _authorization(configuration)
         except (kube_config.ConfigException, OSError) as error:
             raise ConfigError(f"cannot read the token of the Kubernetes configuration: {error}") from error
-        base = URL(configuration.host.rstrip("/"))
+        base = _parsed(configuration.host.rstrip("/"), where="server of the Kubernetes configuration")
         return configuration, Access(
             base=base,
             ssl=context if base.scheme == "https" else None,
@@ -122,9 +125,20 @@ async def _authorization(configuration: Configuration) -> Mapping[str, str]:
 
 def _proxy(configuration: Configuration, *, base: URL) -> URL | None:
     if configuration.proxy:
-        return URL(configuration.proxy)
+        return _parsed(configuration.proxy, where="proxy-url of the Kubernetes configuration")
     trusted = (configuration.client_session_kwargs or {}).get(_NEVER_PROXIED, True)
     if not trusted or base.host is None or urllib.request.proxy_bypass(base.host):
         return None
     found = urllib.request.getproxies().get(base.scheme)
-    return URL(found) if found else None
+    return _parsed(found, where=f"{base.scheme.upper()}_PROXY of the environment") if found else None
+
+
+def _parsed(text: str, *, where: str) -> URL:
+    """Return the URL in *text*; an error doesn't repeat it, as it may hold a password."""
+    try:
+        url = URL(text)
+    except ValueError:
+        url = URL()
+    if not url.host or not url.port:
+        raise ConfigError(f"the {where} is no URL with a host: expected http://HOST:PORT or https://HOST:PORT")
+    return url

@@ -6,15 +6,15 @@ as PartialObjectMetadata: names, owner references and annotations, and nothing o
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from typing import Any
 
 import aiohttp
 
-from runner.errors import Call, ConnectionFailed, Gone, KubeError, ServerError
+from runner.errors import Call, Gone, KubeError
 from runner.kube.client import KubeClient, Query
 from runner.kube.discovery import Mapped, Resource, served_in
+from runner.kube.documents import read_json
 from runner.kube.objects import GVK, Object, metadata, name_of
 from runner.kube.rules import Rules, rules_in
 
@@ -99,12 +99,7 @@ class Catalogue:
         timeout = aiohttp.ClientTimeout(total=self._timeout, sock_connect=self._client.connect_timeout)
         stream = self._client.stream("GET", path, call=call, query=query, headers={"Accept": accept}, timeout=timeout)
         async with stream as response:
-            try:
-                document = json.loads(await response.read())
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise ConnectionFailed(str(error) or type(error).__name__, call=call) from error
-            except ValueError as error:
-                raise ServerError(f"the answer is no JSON: {error}", call=call, status=response.status) from error
+            document = await read_json(response, call=call)
         return document if isinstance(document, dict) else {}
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -20,9 +19,10 @@ import yaml
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import ApiClient, Configuration
 
-from runner.errors import Call, ConfigError, ConnectionFailed, Gone, ServerError, Unauthorized
+from runner.errors import Call, ConfigError, ConnectionFailed, Gone, Unauthorized
 from runner.kube import credential_files
 from runner.kube.discovery import Resource
+from runner.kube.documents import read_json, reason_of
 from runner.kube.errors import error_for
 from runner.kube.objects import Object
 from runner.kube.service_account import SERVICE_ACCOUNT
@@ -178,14 +178,7 @@ class KubeClient:
         headers = {"Content-Type": content_type}
         stream = self.stream(method, path, call=call, query=query, body=body, headers=headers, timeout=timeout)
         async with stream as response:
-            try:
-                raw = await response.read()
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise ConnectionFailed(_reason(error), call=call) from error
-        try:
-            answer = json.loads(raw)
-        except ValueError as error:
-            raise ServerError(f"the answer is no JSON: {error}", call=call, status=response.status) from error
+            answer = await read_json(response, call=call)
         return answer if isinstance(answer, dict) else {"items": answer}
 
     @contextlib.asynccontextmanager
@@ -224,12 +217,12 @@ class KubeClient:
                 return response
             body = await response.read()
         except kube_config.ConfigException as error:  # the token file is empty or gone: rotated under our feet
-            raise Unauthorized(_reason(error), call=call) from error
+            raise Unauthorized(reason_of(error), call=call) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ConnectionFailed(_reason(error), call=call) from error
+            raise ConnectionFailed(reason_of(error), call=call) from error
         finally:
             if self._observe is not None:
-                self._observe(request.method, code=code, host=urlsplit(session.api.configuration.host).netloc)
+                self._observe(request.method, code=code, host=_host(session.api.configuration.host))
         response.release()
         raise error_for(status=response.status, body=body, headers=response.headers, call=call)
 
@@ -346,6 +339,11 @@ _BROKEN = (
 """What the official client raises on kubeconfigs that are missing or are something else in disguise."""
 
 
+def _host(server: str) -> str:
+    """Return host and port of a URL, without the user and password that it may have."""
+    return urlsplit(server).netloc.rpartition("@")[2]
+
+
 def _api_client(configuration: Configuration, *, settings: KubeSettings) -> ApiClient:
     try:
         api = ApiClient(configuration)
@@ -364,11 +362,6 @@ def _kubeconfig(settings: KubeSettings) -> str:
 def _config_error(error: BaseException, *, settings: KubeSettings) -> ConfigError:
     where = _kubeconfig(settings) or "in-cluster configuration"
     return ConfigError(
-        f"cannot use the Kubernetes configuration {where}: {_reason(error)}; set KUBECONFIG to a kubeconfig file, "
+        f"cannot use the Kubernetes configuration {where}: {reason_of(error)}; set KUBECONFIG to a kubeconfig file, "
         "or run inside a cluster with a service account"
     )
-
-
-def _reason(error: BaseException) -> str:
-    """Return the error's text in one line, or its class where the text is empty (TimeoutError)."""
-    return " ".join(str(error).split()) or type(error).__name__

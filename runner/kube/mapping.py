@@ -6,7 +6,7 @@ The other direction is `Discovery`. What one broken aggregated API answers never
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from runner.clock import Clock, SystemClock
@@ -21,7 +21,6 @@ _MOST_REMEMBERED = 1000
 """A client can name any group in a URL."""
 
 _Served = Mapping[str, Mapped]
-_Pick = Callable[[_Served], Mapped | None]
 
 
 @dataclass(kw_only=True)
@@ -47,38 +46,31 @@ class Mapper:
         self._clock = clock or SystemClock()
         self._groups: dict[tuple[str, str], _GroupVersion] = {}
 
-    async def find(self, group: str, version: str, *, plural: str, max_age: float = 0.0) -> Mapped | None:
+    async def find(
+        self, group: str, version: str, *, plural: str, namespaced: bool | None = None, max_age: float = 0.0
+    ) -> Mapped | None:
         """Return what *plural* is, None where the API server serves no such thing.
 
-        What isn't known is asked for anew, so that a None is never older than the call.
+        What isn't known is asked for anew, so that a None is never older than the call; so is what is known with
+        another scope, as a CRD that was deleted may have come back with that one.
 
         Args:
             group: the API group, empty for the core group.
             version: its version.
             plural: as in the URL.
+            namespaced: whether the URL names a namespace that it lies in; None: that doesn't matter.
             max_age: seconds by which a None may be older, for who can live with that.
 
         Raises:
             KubeError: the API server can't say.
         """
-        return await self._pick(group, version, pick=lambda served: served.get(plural), max_age=max_age)
-
-    async def by_kind(self, group: str, version: str, *, kind: str) -> Mapped | None:
-        """Return what *kind* is, None where the API server serves no such kind; for the rest see `find`."""
-        return await self._pick(group, version, pick=lambda served: _of_kind(served, kind))
-
-    def forget(self, group: str, version: str) -> None:
-        """Ask again next time: a CRD was removed, or created anew with another scope."""
-        self._groups.pop((group, version), None)
-
-    async def _pick(self, group: str, version: str, *, pick: _Pick, max_age: float = 0.0) -> Mapped | None:
         state = self._state(group, version)
-        found = pick(state.served)
+        found = _in_scope(state.served.get(plural), namespaced=namespaced)
         if found is not None:
             return found
         came = self._clock.monotonic()
         async with state.lock:  # one question at a time, and its answer serves all who came before it was sent
-            found = pick(state.served)
+            found = _in_scope(state.served.get(plural), namespaced=namespaced)
             if found is not None:
                 return found
             if state.asked < came - max_age:
@@ -86,7 +78,7 @@ class Mapper:
                 await self._ask(state, group=group, version=version)
             if state.error is not None:
                 raise state.error.with_traceback(None)
-            return pick(state.served)
+            return state.served.get(plural)
 
     def _state(self, group: str, version: str) -> _GroupVersion:
         key = (group, version)
@@ -112,5 +104,5 @@ class Mapper:
             state.served = {entry.resource.plural: entry for entry in entries}
 
 
-def _of_kind(served: _Served, kind: str) -> Mapped | None:
-    return next((entry for entry in served.values() if entry.resource.gvk.kind == kind), None)
+def _in_scope(found: Mapped | None, *, namespaced: bool | None) -> Mapped | None:
+    return None if found is None or namespaced not in {None, found.resource.namespaced} else found

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 from urllib.parse import quote
 
 import aiohttp
 
-from runner.errors import Call, ConnectionFailed, ServerError
+from runner.errors import Call, ServerError
 from runner.kube.discovery import Resource
+from runner.kube.documents import read_json
 
 _ACCEPT = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"
 """The second one is for aggregated APIs that don't know the first."""
@@ -39,12 +39,7 @@ async def read_metadata(client: Streams, resource: Resource, *, namespace: str =
     path = resource.path(namespace=quote(namespace, safe=""), name=quote(name, safe=""))
     timeout = aiohttp.ClientTimeout(total=_TIMEOUT)
     async with client.stream("GET", path, call=call, timeout=timeout, headers={"Accept": _ACCEPT}) as response:
-        try:
-            found = json.loads(await response.read())
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ConnectionFailed(str(error) or type(error).__name__, call=call) from error
-        except ValueError as error:
-            raise ServerError(f"the answer is no JSON: {error}", call=call, status=response.status) from error
+        found = await read_json(response, call=call)
     metadata = found.get("metadata") if isinstance(found, dict) else None
     if not isinstance(metadata, dict):
         raise ServerError("the answer has no metadata", call=call, status=response.status)

@@ -18,13 +18,14 @@ class Rules:
     def __init__(self, status: Mapping[str, Any] | None) -> None:
         """Read a review's *status*; without one, or where the API server can't tell all, anything may be allowed."""
         told = status or {}
-        self._complete = status is not None and not told.get("incomplete")
+        self.complete = status is not None and not told.get("incomplete")
+        """Whether what isn't told may not be done."""
         self._rules: list[Mapping[str, Any]] = [rule for rule in told.get("resourceRules") or [] if rule]
 
     def may(self, verb: str, resource: Resource) -> bool:
         """Tell whether *verb* may be allowed on all objects of *resource*."""
         asked = {"verbs": verb, "apiGroups": resource.gvk.group, "resources": resource.plural}
-        return not self._complete or any(_allows(rule, asked) for rule in self._rules)
+        return not self.complete or any(_allows(rule, asked) for rule in self._rules)
 
 
 async def rules_in(client: KubeClient, namespace: str) -> Rules:

@@ -12,7 +12,7 @@ Relies on these parts of aiohttp 3.14: `web.Server.__call__` makes the protocol 
 `_resume_transport_reading` are its flow control; `shutdown` is called when the server stops.
 
 A client that sends the upgraded protocol's bytes before it has the 101 does what RFC 9110 forbids; they arrive all the
-same, unless the head's last line itself comes in two reads.
+same, however the head comes in pieces.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from aiohttp.web_protocol import RequestHandler
 from runner.proxy.streams import CHUNK
 
 _HEAD_END = b"\r\n\r\n"
+_LOOKED_BACK = 5
+"""Bytes: one less than the longest of what is looked for."""
 
 
 class Server(web.Server):
@@ -91,6 +93,10 @@ class Connection(RequestHandler):
     """What came behind the head of a request for an upgrade that isn't answered yet."""
     _holding = False
     _taken: ClientStream | None = None
+    _before = b""
+    """The end of what came before, for what is looked for and comes in two reads."""
+    _upgrade_named = False
+    """Whether the word was there since the last end of a head."""
 
     def take_over(self) -> ClientStream:
         """Return the connection as raw bytes; HTTP is over on it.
@@ -116,7 +122,7 @@ class Connection(RequestHandler):
             self._hold(data)
             return
         while True:
-            part, data = _through_head(data)
+            part, data = self._through_head(data)
             before = self._request_count
             super().data_received(part)
             if self._request_count > before and self._asks_for_upgrade():
@@ -158,6 +164,19 @@ class Connection(RequestHandler):
         message, payload = self._messages[-1]
         return bool(getattr(message, "upgrade", False)) and payload.is_eof()
 
+    def _through_head(self, data: bytes) -> tuple[bytes, bytes]:
+        """Cut *data* behind the first end of a head that may ask for an upgrade; the parser doesn't mind either way."""
+        seen = self._before + data
+        self._upgrade_named = self._upgrade_named or b"pgrade" in seen or b"PGRADE" in seen
+        start = max(len(self._before) - len(_HEAD_END) + 1, 0)
+        found = seen.find(_HEAD_END, start) if self._upgrade_named else -1
+        if found < 0:
+            self._before = seen[-_LOOKED_BACK:]
+            return data, b""
+        end = found + len(_HEAD_END) - len(self._before)
+        self._before, self._upgrade_named = b"", False
+        return data[:end], data[end:]
+
     def _hold(self, data: bytes) -> None:
         self._holding = True
         self._held += data
@@ -180,7 +199,14 @@ def take_over(request: web.BaseRequest) -> ClientStream:
     connection = request.protocol
     if not isinstance(connection, Connection):
         raise TypeError("only connections of runner.proxy.connection.Server can be taken over")
-    return connection.take_over()
+    stream = connection.take_over()
+    request.writer.output_size += 1  # what is sent from here on is not the library's, which must not answer any more
+    return stream
+
+
+def is_begun(request: web.BaseRequest) -> bool:
+    """Tell whether the client has got something of an answer, so that no other one can be sent."""
+    return bool(request.writer.output_size)
 
 
 class TakenOver(web.StreamResponse):
@@ -196,9 +222,3 @@ class TakenOver(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Send no end."""
-
-
-def _through_head(data: bytes) -> tuple[bytes, bytes]:
-    """Cut *data* behind the first head in it, where it may ask for an upgrade; the parser doesn't mind either way."""
-    end = data.find(_HEAD_END) if b"pgrade" in data or b"PGRADE" in data else -1
-    return (data, b"") if end < 0 else (data[: end + len(_HEAD_END)], data[end + len(_HEAD_END) :])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -30,8 +30,9 @@ _SOURCES = frozenset({
     ("apiextensions.k8s.io", "customresourcedefinitions"),
     ("apiregistration.k8s.io", "apiservices"),
 })  # fmt: skip
-_RUNS_REMEMBERED = 4096
 _KEYS_PER_RUN = 512
+_LONGEST_KEY = 512
+"""Characters of a request's target and the two headers that count; what clients send takes 250."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,18 +64,26 @@ _Flight = asyncio.Future[_Document | None]
 class DiscoveryCache:
     """The layer; one for the whole proxy, used on the event loop alone."""
 
-    def __init__(self, *, clock: Clock, life: float = 10.0, limit: int = 8 * 2**20) -> None:
-        """Keep answers for *life* seconds and at most *limit* bytes of them."""
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        lives: Callable[[Caller], bool],
+        life: float = 10.0,
+        limit: int = 8 * 2**20,
+        most: int = 1024,
+    ) -> None:
+        """Keep *most* answers of *limit* bytes in all for *life* seconds; *lives* tells whether a run goes on."""
         self._clock = clock
+        self._lives = lives
         self._life = life
         self._limit = limit
+        self._most = most
         self._documents: OrderedDict[_Key, _Document] = OrderedDict()
         self._size = 0
         self._flights: dict[_Key, _Flight] = {}
-        self._asked: OrderedDict[tuple[str, str], set[_Key]] = OrderedDict()
+        self._asked: dict[Caller, set[_Key]] = {}
         self._closed_until = clock.monotonic()
-        self.answered = 0
-        """How many requests were answered from memory."""
 
     def __call__(self, handler: Handler) -> Handler:
         """Return *handler* with this layer before it."""
@@ -95,17 +104,13 @@ class DiscoveryCache:
             return await self._ask(exchange, handler, key=key)
         kept = self._documents.get(key)
         if kept is not None and self._fresh(kept):
-            return self._from_memory(kept)
+            return kept.answer()
         if (flight := self._flights.get(key)) is None:
             return await self._lead(exchange, handler, key=key)
         shared = await asyncio.shield(flight)
         if shared is not None and self._fresh(shared):
-            return self._from_memory(shared)
+            return shared.answer()
         return await self._ask(exchange, handler, key=key)
-
-    def _from_memory(self, document: _Document) -> web.Response:
-        self.answered += 1
-        return document.answer()
 
     async def _lead(self, exchange: Exchange, handler: Handler, *, key: _Key) -> web.StreamResponse:
         """Ask for all who want the same document meanwhile; where that fails, each of them asks for itself."""
@@ -145,7 +150,7 @@ class DiscoveryCache:
         self._drop(key)
         self._documents[key] = document
         self._size += len(document.body)
-        while self._size > self._limit:
+        while self._size > self._limit or len(self._documents) > self._most:
             self._drop(next(iter(self._documents)))
 
     def _drop(self, key: _Key) -> None:
@@ -177,11 +182,9 @@ class DiscoveryCache:
 
     def _asked_before(self, caller: Caller, key: _Key) -> bool:
         """Tell whether the caller's run asked for this before, and remember that it did."""
-        run = (caller.owner.uid, caller.run)
-        keys = self._asked.setdefault(run, set())
-        self._asked.move_to_end(run)
-        while len(self._asked) > _RUNS_REMEMBERED:
-            self._asked.popitem(last=False)
+        if caller not in self._asked:
+            self._asked = {run: keys for run, keys in self._asked.items() if self._lives(run)}
+        keys = self._asked.setdefault(caller, set())
         if key in keys or len(keys) >= _KEYS_PER_RUN:
             return True
         keys.add(key)
@@ -200,8 +203,9 @@ def _key(exchange: Exchange) -> _Key | None:
         return None
     if not _WITHOUT_EFFECT.issuperset(name.lower() for name in request.headers):
         return None
-    return _Key(
+    key = _Key(
         target=request.raw_path,
         accept=tuple(request.headers.getall("Accept", ())),
         encoding=tuple(request.headers.getall("Accept-Encoding", ())),
     )
+    return key if sum(map(len, (key.target, *key.accept, *key.encoding))) <= _LONGEST_KEY else None

@@ -48,6 +48,8 @@ class Exchange:
     info: RequestInfo
     caller: Caller | None = None
     """None: a request without credentials, which is passed unowned."""
+    ended: str = ""
+    """Why nothing more may be sent for it, once the caller's run is over or the leadership is lost."""
     body: bytes | None = None
     """Replaces what the client sends; None: the client's body is streamed as it comes."""
     content_type: str | None = None

@@ -1,4 +1,5 @@
-"""The last look at the lease before a request leaves: an instance that may not lead any more writes nothing.
+"""The last look before a request leaves: an instance that may not lead any more writes nothing, an ended run nothing
+at all.
 
 It stands twice. As a layer it refuses early, before anything is prepared for a write that may not be; `Forward` and the
 tunnel ask `Fence.refusal` again right before they send, as a process that stood still (SIGSTOP, a paused machine) wakes
@@ -33,7 +34,9 @@ class Fence:
         return handle
 
     def refusal(self, exchange: Exchange) -> web.Response | None:
-        """Return the answer for a write that may not be sent now, None for what may."""
+        """Return the answer for what may not be sent now, None for what may."""
+        if exchange.ended:
+            return refusal(message=exchange.ended)
         if not writes(exchange.request) or not self._fenced():
             return None
         return refusal(
@@ -48,9 +51,17 @@ def writes(request: web.BaseRequest) -> bool:
 
 
 def is_upgrade(request: web.BaseRequest) -> bool:
-    """Tell whether *request* asks to become another protocol (exec, attach, port-forward)."""
-    tokens = ",".join(request.headers.getall("Connection", [])).lower().split(",")
-    return "Upgrade" in request.headers and "upgrade" in (token.strip() for token in tokens)
+    """Tell whether *request* asks to become another protocol (exec, attach, port-forward).
+
+    HTTP/2 without TLS (`h2c`, which Java's client and `curl --http2` offer each server) is none: the API server has no
+    such thing, so the offer is dropped, and the request is one like any other.
+    """
+    return "upgrade" in _tokens(request, "Connection") and bool(_tokens(request, "Upgrade") - {"h2c"})
+
+
+def _tokens(request: web.BaseRequest, header: str) -> set[str]:
+    tokens = ",".join(request.headers.getall(header, [])).lower().split(",")
+    return {token.strip() for token in tokens} - {""}
 
 
 def _deed(exchange: Exchange) -> str:

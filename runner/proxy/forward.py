@@ -12,35 +12,22 @@ of the operator's.
 from __future__ import annotations
 
 import io
-import socket
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
-from aiohappyeyeballs import AddrInfoType
 from aiohttp import web
-from multidict import CIMultiDict, CIMultiDictProxy
+from multidict import CIMultiDict
 
-from runner.errors import ConfigError
 from runner.kube.access import Access, AccessSource
-from runner.kube.client import NO_ANSWER, Observe
+from runner.kube.client import Observe
+from runner.proxy.dialling import make_socket
 from runner.proxy.exchange import Exchange
 from runner.proxy.fence import Fence
-from runner.proxy.refusals import refusal
+from runner.proxy.upstream import FAILURES, Upstream, answer_for, end_to_end
 
-_HOP_BY_HOP = frozenset({
-    "connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-})
 _OURS = frozenset({"authorization", "expect", "host"})
 """Of a request: replaced, answered by the server, or made by the client library."""
 _ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
@@ -50,8 +37,6 @@ _KEPT_BODY = 1024 * 1024
 _WATCHED_ANSWER = 8 * 1024 * 1024
 _LONGEST_HEADER = 256 * 1024
 _MOST_HEADERS = 1000
-_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-_NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError)
 _BROKEN = (aiohttp.ClientError, OSError, TimeoutError)
 
 
@@ -67,8 +52,7 @@ class Forward:
             observe: told of each answer, for metrics, as `KubeClient` does.
         """
         self._access = access
-        self._fence = fence
-        self._observe = observe
+        self._upstream = Upstream(access=access, fence=fence, observe=observe)
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -80,72 +64,45 @@ class Forward:
     async def __call__(self, exchange: Exchange) -> web.StreamResponse:
         """Send *exchange* on and return the answer, which the client has by then where it was streamed."""
         await _keep_small_body(exchange)
+        repeatable = exchange.body is not None or not exchange.request.can_read_body
         try:
-            answer = await self._answer(exchange)
-        except ConfigError as error:
-            return _unavailable(f"the operator has no usable credentials for the API server: {error}")
-        except _NOT_CONNECTED as error:
-            return _unavailable(
-                f"the API server can't be reached, so nothing was sent to it: {_reason(error)}; try again"
+            answer = await self._upstream.ask(
+                exchange, send=partial(self._send, exchange), close=_close, repeatable=repeatable
             )
-        except _RefusedError as error:
-            return error.response
-        except _BROKEN as error:
-            return _bad_gateway(error)
+        except FAILURES as error:
+            return answer_for(error, exchange=exchange)
         try:
             return await (_watched if exchange.answer_watchers else _streamed)(answer, exchange=exchange)
         finally:
             answer.close()  # where it was read to its end its connection is in the pool again, and this does nothing
 
-    async def _answer(self, exchange: Exchange) -> aiohttp.ClientResponse:
-        """Return the API server's answer; after a 401 with credentials that were read again."""
-        repeatable = exchange.body is not None or not exchange.request.can_read_body
-        access = await self._access.current()
-        answer = await self._send(exchange, access=access)
-        if answer.status != 401:
-            return answer
-        with suppress(ConfigError):  # in the middle of a rotation: the client gets the 401
-            access = await self._access.refreshed(access)
-            if repeatable:
-                answer.close()
-                answer = await self._send(exchange, access=access)
-        return answer
-
-    async def _send(self, exchange: Exchange, *, access: Access) -> aiohttp.ClientResponse:
-        request, code = exchange.request, NO_ANSWER
+    async def _send(self, exchange: Exchange, access: Access) -> aiohttp.ClientResponse:
+        request = exchange.request
         headers = _request_headers(exchange)
         headers.update(access.headers)
-        try:
-            answer = await self._connections().request(
-                request.method,
-                access.url(request.raw_path),
-                data=_payload(exchange),
-                headers=headers,
-                ssl=access.ssl or True,
-                server_hostname=access.server_hostname,
-                proxy=access.proxy,
-                proxy_headers=access.proxy_headers,
-                allow_redirects=False,
-                trace_request_ctx=exchange,
-            )
-            code = str(answer.status)
-            return answer
-        finally:
-            if self._observe is not None:
-                self._observe(request.method, code=code, host=access.base.authority)
+        return await self._connections().request(
+            request.method,
+            access.url(request.raw_path),
+            data=_payload(exchange),
+            headers=headers,
+            ssl=access.ssl or True,
+            server_hostname=access.server_hostname,
+            proxy=access.proxy,
+            proxy_headers=access.proxy_headers,
+            allow_redirects=False,
+            trace_request_ctx=exchange,
+        )
 
     async def _last_look(self, _: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
-        """Raise where a write may not leave any more; the connection stands, and nothing was written to it yet."""
-        refused = self._fence.refusal(context.trace_request_ctx) if self._fence else None
-        if refused is not None:
-            raise _RefusedError(refused)
+        """Raise where a request may not leave any more; the connection stands, and nothing was written to it yet."""
+        self._upstream.last_look(context.trace_request_ctx)
 
     def _connections(self) -> aiohttp.ClientSession:
         if self._session is None:
             last_look = aiohttp.TraceConfig()
             last_look.on_request_headers_sent.append(self._last_look)
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, socket_factory=_socket),
+                connector=aiohttp.TCPConnector(limit=0, socket_factory=make_socket),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._access.connect_timeout),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=_ADDED,
@@ -159,23 +116,8 @@ class Forward:
         return self._session
 
 
-class _RefusedError(Exception):
-    """A write that was stopped at the last moment, with its answer."""
-
-    def __init__(self, response: web.Response) -> None:
-        super().__init__(response.status)
-        self.response = response
-
-
-def _socket(address: AddrInfoType) -> socket.socket:
-    """Return a socket that notices a server which went without a word, as watches may be silent for long."""
-    family, kind, protocol, _, _ = address
-    made = socket.socket(family=family, type=kind, proto=protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, seconds in _KEEPALIVE.items():
-        if hasattr(socket, name):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)
-    return made
+async def _close(answer: aiohttp.ClientResponse) -> None:
+    answer.close()
 
 
 async def _keep_small_body(exchange: Exchange) -> None:
@@ -191,7 +133,7 @@ def _payload(exchange: Exchange) -> Any:
 
 
 def _request_headers(exchange: Exchange) -> CIMultiDict[str]:
-    headers = _end_to_end(exchange.request.headers, drop=_OURS)
+    headers = end_to_end(exchange.request.headers, drop=_OURS)
     if exchange.body is not None:
         headers.popall("Content-Length", None)
     if exchange.content_type is not None:
@@ -202,16 +144,9 @@ def _request_headers(exchange: Exchange) -> CIMultiDict[str]:
     return headers
 
 
-def _end_to_end(headers: CIMultiDictProxy[str], *, drop: frozenset[str] = frozenset()) -> CIMultiDict[str]:
-    """Return *headers* without those that are for one connection alone, and without *drop*."""
-    named = ",".join(headers.getall("Connection", [])).lower().split(",")
-    dropped = _HOP_BY_HOP | drop | {name.strip() for name in named}
-    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in dropped)
-
-
 async def _streamed(answer: aiohttp.ClientResponse, *, exchange: Exchange, head: bytes = b"") -> web.StreamResponse:
     """Pass the answer on, piece by piece as it comes; *head* is what was read of it before."""
-    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=_end_to_end(answer.headers))
+    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=end_to_end(answer.headers))
     await response.prepare(exchange.request)
     try:
         async for chunk in _pieces(answer, head=head):
@@ -239,26 +174,8 @@ async def _watched(answer: aiohttp.ClientResponse, *, exchange: Exchange) -> web
             if len(body) > _WATCHED_ANSWER:
                 break
     except _BROKEN as error:
-        return _bad_gateway(error)
+        return answer_for(error, exchange=exchange)
     readable = len(body) <= _WATCHED_ANSWER and answer.headers.get("Content-Encoding", "identity") == "identity"
     for watcher in exchange.answer_watchers:
         watcher(answer.status, answer.headers, bytes(body) if readable else b"")
     return await _streamed(answer, exchange=exchange, head=bytes(body))
-
-
-def _unavailable(message: str) -> web.Response:
-    return refusal(message=message, status=503, reason="ServiceUnavailable")
-
-
-def _bad_gateway(error: BaseException) -> web.Response:
-    return refusal(
-        message=f"the API server's answer did not come: {_reason(error)}; what was asked may have been done or not: "
-        "read before you write again",
-        status=502,
-        reason="InternalError",
-    )
-
-
-def _reason(error: BaseException) -> str:
-    """Return the error's text in one line, or its class where the text is empty (TimeoutError)."""
-    return " ".join(str(error).split()) or type(error).__name__

@@ -2,7 +2,7 @@
 
 Of a POST always; of a PUT and a server-side apply where the object doesn't exist yet, and where it is the owner's
 already, as both drop what the body leaves out. What exists and isn't the owner's is never adopted. Subresources, kinds
-that only answer questions (reviews), and the patches that can't create anything pass as they are.
+that only answer questions (reviews), Events, and the patches that can't create anything pass as they are.
 
 An object is not created without its owner in silence: what can't be looked up or read is refused with a sentence, and
 what has to be passed on in a format that is not understood here (protobuf, CBOR) is told in the log (`unowned`).
@@ -24,7 +24,7 @@ from runner.logs import Logger
 from runner.proxy.bodies import Choose, UnreadableBody, is_json, marked_json, unpacked
 from runner.proxy.dependents import Dependents
 from runner.proxy.exchange import Exchange, Handler, Owner
-from runner.proxy.ownership import Marks, carried, wanted
+from runner.proxy.ownership import Marks, carried, may_be_dependent, wanted
 from runner.proxy.refusals import refusal
 from runner.proxy.request_info import RequestInfo
 from runner.proxy.unowned import MAY_NOT_GET, NOT_READABLE, NOT_SERVED, Reason, Unowned
@@ -104,7 +104,7 @@ class OwnerInjection:
         mapped = await self._mapped(exchange.info)
         if mapped is None:
             return NOT_SERVED
-        if not mapped.verbs >= _NEEDED_VERBS:
+        if not mapped.verbs >= _NEEDED_VERBS or not may_be_dependent(mapped.resource.gvk):
             return None
         if _format(exchange) is _Format.UNKNOWN:
             return NOT_READABLE
@@ -120,7 +120,7 @@ class OwnerInjection:
 
     async def _mapped(self, info: RequestInfo) -> Mapped | None:
         try:
-            return await self._mapper.find(info.group, info.version, plural=info.resource)
+            return await self._mapper.find(info.group, info.version, plural=info.resource, namespaced=info.namespaced)
         except OperatorError as error:
             where = f"/apis/{info.group}/{info.version}" if info.group else f"/api/{info.version}"
             raise _UndecidedError(

@@ -11,10 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runner.kube.discovery import Resource
+from runner.kube.objects import GVK
 from runner.proxy.exchange import Owner
 
 PRIMARY_RESOURCE = "operator-sdk/primary-resource"
+"""`namespace/name` of the owner."""
 PRIMARY_RESOURCE_TYPE = "operator-sdk/primary-resource-type"
+"""`Kind.group` of the owner, as `type_of` writes it."""
+_EVENTS = {("", "Event"), ("events.k8s.io", "Event")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +33,11 @@ class Marks:
     def __bool__(self) -> bool:
         """Tell whether there is anything to carry."""
         return self.reference is not None or bool(self.annotations)
+
+
+def may_be_dependent(gvk: GVK) -> bool:
+    """Tell whether objects of *gvk* get an owner and are watched: all but Events, which expire by themselves."""
+    return (gvk.group, gvk.kind) not in _EVENTS
 
 
 def wanted(owner: Owner, *, resource: Resource, namespace: str) -> Marks:
@@ -56,5 +65,9 @@ def reference_to(owner: Owner) -> Mapping[str, str]:
 
 def annotations_of(owner: Owner) -> Mapping[str, str]:
     """Return the annotations."""
-    kind = f"{owner.gvk.kind}.{owner.gvk.group}" if owner.gvk.group else owner.gvk.kind
-    return {PRIMARY_RESOURCE: f"{owner.namespace}/{owner.name}", PRIMARY_RESOURCE_TYPE: kind}
+    return {PRIMARY_RESOURCE: f"{owner.namespace}/{owner.name}", PRIMARY_RESOURCE_TYPE: type_of(owner.gvk)}
+
+
+def type_of(gvk: GVK) -> str:
+    """Return `Kind.group`, for the core group `Kind`."""
+    return f"{gvk.kind}.{gvk.group}" if gvk.group else gvk.kind

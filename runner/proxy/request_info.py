@@ -42,6 +42,11 @@ class RequestInfo:
     parts: tuple[str, ...] = ()
     """Resource, name, subresource and whatever follows."""
 
+    @property
+    def namespaced(self) -> bool:
+        """Tell whether the URL is that of something in a namespace."""
+        return bool(self.namespace) and (self.group, self.resource) != ("", "namespaces")
+
 
 def parse(method: str, target: str) -> RequestInfo:
     """Return what *method* and the raw *target* (path and query) ask for; never raises."""

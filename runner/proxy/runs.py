@@ -9,10 +9,10 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import hmac
+import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 
 from runner.errors import OperatorError
@@ -43,7 +43,16 @@ _OTHER_OWNER = (
     "the user name names another owner than the one that the run {run} is for. Use the kubeconfig that the run got "
     "($K8S_AUTH_KUBECONFIG) as it is"
 )
-_BROKEN = "the header Authorization is no valid Basic authentication; a client must send user:password in base64"
+_BROKEN = (
+    "the header Authorization is no valid Basic authentication, and no single Bearer token either. Use the kubeconfig "
+    "that the run got ($K8S_AUTH_KUBECONFIG), or no credentials at all"
+)
+_BASIC = re.compile(r"basic +(\S+)", re.IGNORECASE)
+_BEARER = re.compile(r"bearer +[^\s,]+", re.IGNORECASE)
+
+
+End = Callable[[str], None]
+"""Breaks off a request that is under way, for a reason."""
 
 
 class CallerRefused(OperatorError):
@@ -60,6 +69,7 @@ class Runs:
         self._over: OrderedDict[bytes, str] = OrderedDict()
         self._remembered = remembered
         self._closed = ""
+        self._speaking: dict[End, Caller | None] = {}
 
     @contextlib.contextmanager
     def open(self, *, owner: Owner, run: str) -> Iterator[str]:
@@ -82,25 +92,37 @@ class Runs:
             self._end(key, _ENDED.format(run=run))
 
     def close_all(self, reason: str) -> None:
-        """End all runs, and every later one: *reason* is what they are told."""
+        """End all runs, every later one, and what nobody in particular writes now: *reason* is what they are told."""
         self._closed = reason
         for key in list(self._live):
             self._end(key, reason)
+        self._break_off(None, reason)
+
+    @contextlib.contextmanager
+    def speaking(self, caller: Caller | None, end: End) -> Iterator[None]:
+        """Return a context for a request of *caller*, as `authenticate` gave it: *end* is called when its run ends.
+
+        None is nobody in particular, whose requests are ended by `close_all` alone.
+        """
+        self._speaking[end] = caller
+        try:
+            yield
+        finally:
+            del self._speaking[end]
 
     def lives(self, caller: Caller) -> bool:
         """Tell whether *caller*'s run still goes on."""
         return caller in self._live.values()
 
     def authenticate(self, header: str | None) -> Caller | None:
-        """Return who sent the header Authorization; None where it claims no owner (none, or not Basic).
+        """Return who sent the header Authorization; None where it claims no owner: there is none, or a Bearer token.
 
         Raises:
-            CallerRefused: it does, and isn't a live run of that owner.
+            CallerRefused: it does, and isn't a live run of that owner; or nobody can tell what it claims.
         """
-        scheme, _, credentials = (header or "").strip().partition(" ")
-        if scheme.lower() != "basic":
+        if header is None or _BEARER.fullmatch(header.strip()):
             return None
-        username, password = _user_and_password(credentials)
+        username, password = _user_and_password(header.strip())
         key = _hash(password)
         caller = self._live.get(key)
         if caller is None:
@@ -109,7 +131,7 @@ class Runs:
             claimed = owner_of(username)
         except ValueError as error:
             raise CallerRefused(_NO_OWNER.format(error=error)) from error
-        if not _same(claimed, caller.owner):
+        if claimed != caller.owner:
             raise CallerRefused(_OTHER_OWNER.format(run=caller.run))
         return caller
 
@@ -120,6 +142,12 @@ class Runs:
         if self._newest.get(caller.owner.uid) == key:
             del self._newest[caller.owner.uid]
         self._remember(key, reason)
+        self._break_off(caller, reason)
+
+    def _break_off(self, caller: Caller | None, reason: str) -> None:
+        for end, speaker in list(self._speaking.items()):
+            if speaker is caller:
+                end(reason)
 
     def _remember(self, key: bytes, reason: str) -> None:
         self._over[key] = reason
@@ -127,9 +155,12 @@ class Runs:
             self._over.popitem(last=False)
 
 
-def _user_and_password(credentials: str) -> tuple[str, str]:
+def _user_and_password(header: str) -> tuple[str, str]:
+    basic = _BASIC.fullmatch(header)
+    if basic is None:
+        raise CallerRefused(_BROKEN)
     try:
-        text = base64.b64decode(credentials.strip(), validate=True).decode()
+        text = base64.b64decode(basic[1], validate=True).decode()
     except (binascii.Error, ValueError) as error:
         raise CallerRefused(_BROKEN) from error
     username, colon, password = text.partition(":")
@@ -140,7 +171,3 @@ def _user_and_password(credentials: str) -> tuple[str, str]:
 
 def _hash(secret: str) -> bytes:
     return sha256(secret.encode()).digest()
-
-
-def _same(claimed: Owner, owner: Owner) -> bool:
-    return hmac.compare_digest(repr(claimed).encode(), repr(owner).encode())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import socket
 from typing import Any
 
@@ -23,21 +24,27 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 from runner.clock import Clock, SystemClock
 from runner.errors import ConfigError, KubeError, LeaderElectionLost, OperatorError
 from runner.logs import Logger
-from runner.proxy.connection import Server
+from runner.proxy.connection import Server, is_begun
 from runner.proxy.exchange import Exchange, Handler
 from runner.proxy.fence import is_upgrade
 from runner.proxy.refusals import refusal
 from runner.proxy.request_info import parse
+from runner.proxy.upstream import connection_options
 
 HOST = "127.0.0.1"
 MOST_READ = 4 * 1024 * 1024
 """Bytes of a body that is read whole; the API server's own limit is 3 MiB. One that is passed on has no limit here."""
-_LONGEST_HEADER = 256 * 1024
-"""Bytes; Go's servers take 1 MiB in all."""
+_LONGEST_HEADER = 1024 * 1024
+"""Bytes, of the request line too; Go's servers take as much in all."""
 _MOST_HEADERS = 1000
 _GRACE = 2.0
 """Seconds that requests under way get at the end, but for those that go on for as long as they are let."""
 _BACKLOG = 1024
+_EXPECTED = "100-continue"
+_MEANT_FOR_ALL = re.compile(
+    r"accept|authorization|content-|cookie|expect|host|if-|impersonate-|origin|range|sec-|user-agent|x-stream-"
+)
+"""How the names of headers begin that `Connection` can't make those of one connection: nobody could strip them."""
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _REASONS = {
     400: "BadRequest",
@@ -132,8 +139,8 @@ class ProxyServer:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request; the boundary that no error passes."""
         began = self._clock.monotonic()
-        if (problem := _malformed(request)) is not None:
-            return refusal(message=problem, status=400, reason="BadRequest")
+        if (refused := _refused(request)) is not None:
+            return refused
         exchange = Exchange(request=request, info=parse(request.method, request.raw_path))
         task = asyncio.current_task()
         assert task is not None, "aiohttp runs handlers in tasks"  # noqa: S101 - for the type checker
@@ -167,7 +174,7 @@ class ProxyServer:
             if answer.status == 500:
                 path = exchange.info.path
                 self._logger.error("The proxy failed on a request", method=exchange.info.method, path=path, error=error)
-            if exchange.request.writer.output_size:
+            if is_begun(exchange.request):
                 raise ConnectionResetError("the answer was under way") from error
             return answer
 
@@ -206,6 +213,16 @@ def _listening(port: int) -> socket.socket:
     return socket.create_server((HOST, port), backlog=_BACKLOG)
 
 
+def _refused(request: web.BaseRequest) -> web.Response | None:
+    if (problem := _malformed(request)) is not None:
+        return refusal(message=problem, status=400, reason="BadRequest")
+    expected = request.headers.get("Expect", "")
+    if expected and expected.lower() != _EXPECTED:
+        message = f"the request expects {expected[:80]!r}, and the proxy knows {_EXPECTED} alone; leave the header out"
+        return refusal(message=message, status=417, reason="BadRequest")
+    return None
+
+
 def _malformed(request: web.BaseRequest) -> str | None:
     """Return what is wrong with *request* where it can't be passed on as it is, or could be read in two ways."""
     target = request.raw_path
@@ -215,6 +232,8 @@ def _malformed(request: web.BaseRequest) -> str | None:
         return "the request's path or query has characters that must be percent-encoded"
     if any(_has_no_text(value) for value in request.headers.values()):
         return "a header of the request is not UTF-8"
+    if name := next(filter(_MEANT_FOR_ALL.match, connection_options(request.headers)), ""):
+        return f"the header Connection names {name}, which the API server must see; leave it out there"
     return None
 
 
@@ -224,7 +243,7 @@ def _has_no_text(value: str) -> bool:
 
 async def _continue(request: web.BaseRequest) -> None:
     """Tell a client that waits for it to send the body."""
-    if request.version >= HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue":
+    if request.version >= HttpVersion11 and request.headers.get("Expect", "").lower() == _EXPECTED:
         await request.writer.write(_CONTINUE)
         request.writer.output_size = 0  # it is no part of the answer
 

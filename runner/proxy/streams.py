@@ -52,32 +52,6 @@ class TcpStream:
         self._socket = connected
         self._loop = asyncio.get_running_loop()
 
-    @classmethod
-    async def connect(cls, host: str, *, port: int) -> TcpStream:
-        """Open a connection, to the first of the host's addresses that takes it.
-
-        Raises:
-            OSError: it can't be opened.
-        """
-        loop = asyncio.get_running_loop()
-        problem: OSError | None = None
-        for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-            made = socket.socket(family, kind, protocol)
-            made.settimeout(0)
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            try:
-                await loop.sock_connect(made, address)
-            except OSError as error:
-                made.close()
-                problem = problem or error
-            except BaseException:
-                made.close()
-                raise
-            else:
-                return cls(made)
-        raise problem or ConnectionError(f"{host} has no address")
-
     async def read(self, limit: int) -> bytes:
         """Return the next bytes."""
         return await self._loop.sock_recv(self._socket, limit)

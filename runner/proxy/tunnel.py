@@ -10,24 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from functools import partial
 
 from aiohttp import encode_basic_auth, hdrs, web
-from multidict import CIMultiDict
 from yarl import URL
 
-from runner.errors import ConfigError
 from runner.kube.access import Access, AccessSource
-from runner.kube.client import NO_ANSWER, Observe
+from runner.kube.client import Observe
+from runner.kube.documents import reason_of
 from runner.proxy.answers import HEAD_END, Answer, pass_body, read_answer
 from runner.proxy.connection import TakenOver, take_over
+from runner.proxy.dialling import dial
 from runner.proxy.exchange import Exchange, Handler
 from runner.proxy.fence import Fence, is_upgrade
-from runner.proxy.refusals import refusal
 from runner.proxy.streams import TcpStream, TlsStream, UpstreamStream, splice
+from runner.proxy.upstream import FAILURES, NotConnectedError, Upstream, answer_for, end_to_end
 
 _OURS = frozenset({"host", "authorization", "proxy-authorization", "content-length", "transfer-encoding", "expect"})
 """Headers of the client that are replaced or dropped on the way to the API server."""
-_HOP_BY_HOP = frozenset({"connection", "keep-alive", "proxy-connection", "trailer", "transfer-encoding", "upgrade"})
 _WITH_BODY = frozenset({hdrs.METH_POST, hdrs.METH_PUT, hdrs.METH_PATCH})
 
 
@@ -57,22 +57,16 @@ class Tunnel:
             observe: told of each answer, for metrics, as `Forward` does.
         """
         self._access = access
-        self._fence = fence
-        self._observe = observe
+        self._upstream = Upstream(access=access, fence=fence, observe=observe)
 
     async def __call__(self, exchange: Exchange) -> web.StreamResponse:
         """Pass one request on, and what comes after it."""
         body = await exchange.read()
+        send = partial(self._send, exchange, body=body)
         try:
-            answer = await self._answer(exchange, body=body)
-        except ConfigError as error:
-            return _unavailable(f"the operator has no usable credentials for the API server: {error}")
-        except _NotConnectedError as error:
-            return _unavailable(f"the API server can't be reached, so nothing was sent to it: {error}; try again")
-        except OSError as error:
-            return _bad_gateway(error, exchange=exchange)
-        if isinstance(answer, web.Response):
-            return answer
+            answer = await self._upstream.ask(exchange, send=send, close=_close)
+        except FAILURES as error:
+            return answer_for(error, exchange=exchange)
         try:
             return await _relay(exchange.request, answer=answer)
         except OSError as error:
@@ -80,49 +74,26 @@ class Tunnel:
         finally:
             await answer.stream.close()
 
-    async def _answer(self, exchange: Exchange, *, body: bytes) -> Answer | web.Response:
-        """Return the API server's answer; after a 401 with credentials that were read again."""
-        access = await self._access.current()
-        answer = await self._ask(exchange, access=access, body=body)
-        if not isinstance(answer, Answer) or answer.status != 401:
-            return answer
+    async def _send(self, exchange: Exchange, access: Access, *, body: bytes) -> Answer:
+        stream = await self._dial(access)
         try:
-            access = await self._access.refreshed(access)
-        except ConfigError:  # in the middle of a rotation: the client gets the 401
-            return answer
-        await answer.stream.close()
-        return await self._ask(exchange, access=access, body=body)
-
-    async def _ask(self, exchange: Exchange, *, access: Access, body: bytes) -> Answer | web.Response:
-        """Send the request, and return how the API server answers it, or why it may not be sent."""
-        code = NO_ANSWER
-        try:
-            stream = await self._dial(access)
-            try:
-                if self._fence is not None and (refused := self._fence.refusal(exchange)) is not None:
-                    await stream.close()
-                    return refused
-                await stream.write(_request_head(exchange.request, access=access, length=len(body)) + body)
-                answer = await read_answer(stream)
-            except BaseException:
-                await stream.close()
-                raise
-            code = str(answer.status)
-            return answer
-        finally:
-            if self._observe is not None:
-                self._observe(exchange.request.method, code=code, host=access.base.authority)
+            self._upstream.last_look(exchange)
+            await stream.write(_request_head(exchange.request, access=access, length=len(body)) + body)
+            return await read_answer(stream)
+        except BaseException:
+            await stream.close()
+            raise
 
     async def _dial(self, access: Access) -> UpstreamStream:
         try:
             async with asyncio.timeout(self._access.connect_timeout):
                 return await _dial(access)
         except OSError as error:
-            raise _NotConnectedError(_reason(error)) from error
+            raise NotConnectedError(reason_of(error)) from error
 
 
-class _NotConnectedError(Exception):
-    """There is no connection to the API server."""
+async def _close(answer: Answer) -> None:
+    await answer.stream.close()
 
 
 def _request_head(request: web.BaseRequest, *, access: Access, length: int) -> bytes:
@@ -142,7 +113,8 @@ def _authority(url: URL) -> str:
 
 async def _dial(access: Access) -> UpstreamStream:
     """Connect to the API server, through the HTTP proxy where there is one."""
-    stream = await _connect(access.proxy or access.base)
+    target = access.proxy or access.base
+    stream: UpstreamStream = TcpStream(await dial(target.host or "", port=target.port or 0))
     try:
         if access.proxy is not None:
             stream = await _through_proxy(stream, access=access, proxy=access.proxy)
@@ -152,12 +124,6 @@ async def _dial(access: Access) -> UpstreamStream:
     except BaseException:
         await stream.close()
         raise
-
-
-async def _connect(url: URL) -> UpstreamStream:
-    if not url.host or not url.port:
-        raise ConfigError(f"the Kubernetes configuration names {url}, which has no host: expected https://HOST:PORT")
-    return await TcpStream.connect(url.host, port=url.port)
 
 
 async def _secured(stream: UpstreamStream, *, context: ssl.SSLContext, name: str) -> UpstreamStream:
@@ -193,26 +159,8 @@ async def _relay(request: web.BaseRequest, *, answer: Answer) -> web.StreamRespo
 
 async def _relay_ordinary(request: web.BaseRequest, *, answer: Answer) -> web.StreamResponse:
     """Pass on an answer that upgrades nothing, its body as it comes."""
-    headers = CIMultiDict((name, value) for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP)
-    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
+    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=end_to_end(answer.headers))
     await response.prepare(request)
     await pass_body(answer, method=request.method, sink=response.write)
     await response.write_eof()
     return response
-
-
-def _unavailable(message: str) -> web.Response:
-    return refusal(message=message, status=503, reason="ServiceUnavailable")
-
-
-def _bad_gateway(error: OSError, *, exchange: Exchange) -> web.Response:
-    return refusal(
-        message=f"the API server did not answer the request for {exchange.info.path}: {_reason(error)}; it may have "
-        "begun with it or not",
-        status=502,
-        reason="InternalError",
-    )
-
-
-def _reason(error: OSError) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -1,7 +1,10 @@
 """From a change of a dependent to runs of its owners: `DependentSources` feeds it with what its informers tell.
 
 A change passes the predicates, names its owners, and waits until the ledger of own writes knows who made it. An owner
-whose own run did is left out; the others go into their queues, and the drift is reported.
+whose own run did is left out; the others go into their queues, and the drift is reported. Two kinds of changes are only
+seen in part: what a list brought (`Change.relisted`) may hide another one behind the own write, so that every owner
+runs; and an object that a run wrote and that is new here, in a version that no run wrote, was changed before the watch
+was open.
 """
 
 from __future__ import annotations
@@ -11,14 +14,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from runner.kube.objects import GVK, Object
-from runner.sources.dependent_owners import names_owner, owners_of
+from runner.kube.objects import GVK, Object, uid_of
+from runner.sources.dependent_owners import claims_of, names_owner
 from runner.sources.dependent_predicates import content_changed, fields_changed
 from runner.sources.dependent_rules import Interest, interest_of
 from runner.sources.gathering import Gathering
 from runner.sources.own_writes import OwnerKey
 from runner.sources.primary import Enqueue
-from runner.sources.store import Change
+from runner.sources.store import Change, ChangeKind
 from runner.watches.model import Watch
 from runner.workqueue.request import Request
 
@@ -31,8 +34,8 @@ class OwnerWatch:
     enqueue: Enqueue
     namespaced: Callable[[], bool | None]
     """Whether the kind's objects are in namespaces; None as long as it isn't known: then none has made anything yet."""
-    known: Callable[[Request], bool]
-    """Whether there is such an object that the watch serves; what goes after its owner concerns nobody."""
+    uid: Callable[[Request], str | None]
+    """The UID of the object, where there is one and the watch serves it; what goes after its owner concerns nobody."""
 
 
 class Judge(Protocol):
@@ -40,6 +43,10 @@ class Judge(Protocol):
 
     def settle(self, *, gvk: GVK, change: Change, then: Callable[[frozenset[OwnerKey]], None]) -> None:
         """Call *then* with the owners whose own run made *change*, at once or when that is known."""
+        ...
+
+    def newest(self, uid: str) -> int:
+        """Return the newest version of the object *uid* that a run wrote; 0: none did."""
         ...
 
 
@@ -56,8 +63,10 @@ class _Hit:
     """One owner that a change concerns."""
 
     request: Request
+    uids: frozenset[str]
+    """By which the dependent names the owner; an empty one: any object of that name."""
     enqueue: Enqueue
-    known: Callable[[Request], bool]
+    uid: Callable[[Request], str | None]
     content: bool
     """False: only a followed field of the status changed."""
 
@@ -66,6 +75,11 @@ class _Hit:
         """Return the owner as the ledger knows it."""
         gvk = self.request.gvk
         return OwnerKey(group=gvk.group, kind=gvk.kind, namespace=self.request.namespace, name=self.request.name)
+
+    def concerns(self) -> bool:
+        """Tell whether that owner is there, and is no other object of its name."""
+        uid = self.uid(self.request)
+        return uid is not None and bool(self.uids & {uid, ""})
 
 
 class DependentChanges:
@@ -104,30 +118,32 @@ class DependentChanges:
                 yield owner, interest
 
     def _hits(self, gvk: GVK, change: Change) -> Iterator[_Hit]:
-        content = content_changed(change)
+        added = change.kind is ChangeKind.ADDED
+        content = added or content_changed(change)
         for owner, interest in self._interested(gvk):
             counts = content and interest.content
-            if counts or fields_changed(change, interest.fields):
-                for request in self._requests(owner, change):
-                    yield _Hit(request=request, enqueue=owner.enqueue, known=owner.known, content=counts)
+            if added or counts or fields_changed(change, interest.fields):
+                for request, uids in self._claims(owner, change):
+                    yield _Hit(request=request, uids=uids, enqueue=owner.enqueue, uid=owner.uid, content=counts)
 
-    def _requests(self, owner: OwnerWatch, change: Change) -> list[Request]:
-        """Return the owners that the object names now, and those that it named before."""
+    def _claims(self, owner: OwnerWatch, change: Change) -> Iterator[tuple[Request, frozenset[str]]]:
+        """Give the owners that the object names now, and those that it named before, with the UIDs of each."""
         namespaced = owner.namespaced()
         if namespaced is None:
-            return []
+            return
         states = (change.obj,) if change.old is None else (change.old, change.obj)
-        names = set().union(*(owners_of(obj, watch=owner.watch, namespaced=namespaced) for obj in states))
-        return [
-            Request(owner.watch.gvk, namespace, name)
-            for namespace, name in sorted(names)
-            if not namespace or not self._namespaces or namespace in self._namespaces
-        ]
+        claims = [claims_of(obj, watch=owner.watch, namespaced=namespaced) for obj in states]
+        for namespace, name in sorted(set().union(*claims)):
+            if not namespace or not self._namespaces or namespace in self._namespaces:
+                uids = frozenset[str]().union(*(each.get((namespace, name), set()) for each in claims))
+                yield Request(owner.watch.gvk, namespace, name), uids
 
     def _settled(self, hits: list[_Hit], writers: frozenset[OwnerKey], *, gvk: GVK, change: Change) -> None:
-        reported: set[OwnerKey] = set()
+        if change.kind is ChangeKind.ADDED and (writers or not self._judge.newest(uid_of(change.obj))):
+            return  # as a run wrote it, or nothing is known of a run that did
+        reported = set(writers)
         for hit in hits:
-            if hit.key in writers or not hit.known(hit.request):
+            if (hit.key in writers and not change.relisted) or not hit.concerns():
                 continue
             if not hit.content:
                 self._gathering.add(hit.request, enqueue=hit.enqueue)

@@ -1,8 +1,8 @@
 """Which changes of a dependent are worth a run of its owner: the filters between its informer and the work queue.
 
-Pure functions on `Change`. A new object is no reason: the run that made it knows it. Spec, metadata and deletion are,
-and so is each field that `watchDependentStatus` lists. Status, resource version, generation and managedFields alone
-are not: controllers and kubelets write them all day.
+Pure functions on `Change`. A new object is no reason in itself: the run that made it knows it. Spec, metadata and
+deletion are, and so is each field that `watchDependentStatus` lists. Status, resource version, generation and
+managedFields alone are not: controllers and kubelets write them all day.
 """
 
 from __future__ import annotations

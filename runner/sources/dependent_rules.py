@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from runner.kube.discovery import Resource
 from runner.kube.objects import GVK
+from runner.proxy.ownership import may_be_dependent
 from runner.watches.model import Watch
 
 
@@ -47,12 +48,12 @@ def reason_against(
     watched = frozenset(namespaces)
     if watch is None:
         return "the owner's kind is not in watches.yaml"
-    if not watch.watch_dependent_resources:
-        return "watchDependentResources is false"
-    if resource.gvk in watch.blacklist:
-        return "the kind is on the blacklist"
-    if resource.namespaced and watched and namespace not in watched:
-        return "the namespace is not watched"
-    if not resource.namespaced and owner_namespaced and not watch.watch_cluster_scoped_resources:
-        return "watchClusterScopedResources is false"
-    return ""
+    hidden = not resource.namespaced and owner_namespaced and not watch.watch_cluster_scoped_resources
+    reasons = {
+        "watchDependentResources is false": not watch.watch_dependent_resources,
+        "Events expire by themselves": not may_be_dependent(resource.gvk),
+        "the kind is on the blacklist": resource.gvk in watch.blacklist,
+        "the namespace is not watched": resource.namespaced and bool(watched) and namespace not in watched,
+        "watchClusterScopedResources is false": hidden,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")

@@ -13,8 +13,9 @@ keep only what names an owner of a watched kind, as `DependentTransform` leaves 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -30,7 +31,11 @@ from runner.sources.informer import Counters, Informer, State, Target, WatchCont
 from runner.watches.model import Watch
 
 _OPENING_LIMIT = 2.0
-"""Seconds that writes wait for the watch of their kind, once; the informer goes on trying by itself."""
+"""Seconds that writes wait for a watch, once; the informer goes on trying by itself."""
+_PAGE_SIZE = 50
+"""Objects in a page at most: they come whole, most of them for nothing, and are parsed on the event loop."""
+_SETTLED = {State.SYNCED, State.FORBIDDEN, State.MISSING}
+"""States after which there is nothing to wait for; an error may be over in a moment."""
 _T = TypeVar("_T")
 
 
@@ -65,10 +70,11 @@ class DependentSources:
             namespaces: those that the operator watches; none means all.
         """
         self._watches = tuple(owner.watch for owner in owners)
-        self._context = context
+        settings = context.settings
+        smaller = replace(settings, page_size=min(settings.page_size, _PAGE_SIZE))
+        self._context = replace(context, settings=smaller)
         self._namespaces = tuple(namespaces)
         self._followed: dict[tuple[GVK, str], _Following] = {}
-        self._slow: set[GVK] = set()
         self._refused: set[tuple[GVK, GVK, str]] = set()
         self._group: asyncio.TaskGroup | None = None
         self._gathering = Gathering(clock=context.clock)
@@ -92,7 +98,7 @@ class DependentSources:
     async def ensure(self, resource: Resource, *, namespace: str, owner: Owner) -> None:
         """See to it that objects of *resource* in *namespace* are watched for *owner*; return when the watch is open.
 
-        Where it can't be opened now, that costs two seconds at most, and once a kind.
+        Where it can't be opened now, that costs two seconds at most, and once a kind and namespace.
         """
         watch = next((watch for watch in self._watches if watch.gvk == owner.gvk), None)
         reason = reason_against(
@@ -106,7 +112,7 @@ class DependentSources:
             self._refuse(resource.gvk, namespace=namespace, owner=owner.gvk, reason=reason)
             return
         following = self._following(resource, namespace=namespace, watch=watch)
-        if self._group is not None and resource.gvk not in self._slow:
+        if self._group is not None:
             await self._opened(following)
 
     def states(self) -> dict[GVK, dict[str, State]]:
@@ -126,7 +132,7 @@ class DependentSources:
         return {gvk: max(seconds.values()) for gvk, seconds in late.items()}
 
     def kept(self, gvk: GVK) -> list[Object]:
-        """Return the objects of a kind that are kept."""
+        """Return the objects of a kind that are kept; nothing but tests of what is in memory asks for that."""
         return [
             obj for (kind, _), following in self._followed.items() if kind == gvk for obj in following.informer.store
         ]
@@ -160,13 +166,18 @@ class DependentSources:
     def _new(self, gvk: GVK, namespace: str) -> _Following:
         fields = frozenset[str]().union(*(interest_of(watch, gvk).fields for watch in self._watches))
         settled = asyncio.Event()
+
+        def entered(state: State) -> None:
+            if state in _SETTLED:
+                settled.set()
+
         informer = Informer(
             target=Target(gvk=gvk, namespace=namespace),
             context=self._context,
             on_change=partial(self._changes.changed, gvk),
             transform=DependentTransform(gvk, fields=fields),
             keeps=partial(self._changes.keeps, gvk),
-            on_state=lambda _state: settled.set(),
+            on_state=entered,
         )
         return _Following(informer=informer, settled=settled)
 
@@ -184,11 +195,9 @@ class DependentSources:
     async def _opened(self, following: _Following) -> None:
         if following.settled.is_set():
             return
-        try:
+        with contextlib.suppress(TimeoutError):
             await within(_OPENING_LIMIT, following.settled.wait(), clock=self._context.clock)
-        except TimeoutError:
-            following.settled.set()
-            self._slow.add(following.informer.target.gvk)
+        following.settled.set()
 
     def _refuse(self, gvk: GVK, *, namespace: str, owner: GVK, reason: str) -> None:
         if (gvk, owner, namespace) not in self._refused:

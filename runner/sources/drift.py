@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from runner.clock import Clock
 from runner.kube.objects import GVK, Object, is_deleting, name_of, namespace_of, resource_version_of, uid_of
 from runner.logs import Logger
 from runner.sources.controllers_fields import is_controllers
-from runner.sources.field_diff import differences
+from runner.sources.dependent_owners import mark_of
+from runner.sources.field_diff import Difference, differences
 from runner.sources.masking import shown
 from runner.sources.own_writes import OwnWrites, number_of
 from runner.sources.store import Change, ChangeKind
@@ -25,7 +26,9 @@ from runner.workqueue.request import Request
 
 CHANGED = "DependentChanged"
 DELETED = "DependentDeleted"
-_PUT_BACK = "; the role runs to put it back"
+RELEASED = "DependentReleased"
+_GET_BACK = "delete it, so that the role makes it anew, or put the {mark} back"
+_RUNS = "; the role runs again"
 _MOST_FIELDS = 10
 _MOST_TEXT = 800
 """Characters of an Event's message before its end; the API server takes 1 KiB."""
@@ -44,6 +47,8 @@ class _Baseline:
     obj: Object
     version: str
     """The newest change that was compared with it."""
+    told: dict[Request, Sequence[Difference]] = field(default_factory=dict)
+    """What each owner was told last; not told again while it is the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +116,12 @@ class DriftReporter:
         owner = self._owner(request)
         if owner is None or is_deleting(owner):
             log.debug("A dependent changed, and its owner is gone or goes")  # the garbage collector is at work
+        elif change.old is None:
+            log.debug("A dependent was written by a run and again before its watch was open")  # nobody knows what
         elif _goes(change):
             self._deleted(request, gvk=gvk, change=change, log=log)
+        elif mark := _lost_mark(request, change):
+            self._released(request, gvk=gvk, change=change, mark=mark, log=log)
         else:
             self._changed(request, gvk=gvk, change=change, log=log)
 
@@ -121,15 +130,27 @@ class DriftReporter:
             log.debug("The dependent that was deleted is gone now")
             return
         log.info("Dependent deleted")
-        message = f"{dependent_text(change.obj, gvk=gvk)} was deleted{_PUT_BACK}"
+        message = f"{dependent_text(change.obj, gvk=gvk)} was deleted{_RUNS}"
         self._tell(_Event(request=request, reason=DELETED, message=message), log=log)
 
+    def _released(self, request: Request, *, gvk: GVK, change: Change, mark: str, log: Logger) -> None:
+        log.info(f"Dependent lost its {mark}", remedy=_GET_BACK.format(mark=mark))
+        dependent, remedy = dependent_text(change.obj, gvk=gvk), _GET_BACK.format(mark=mark)
+        message = f"{dependent} lost its {mark} to this object, so that it is not watched any more: {remedy}{_RUNS}"
+        self._tell(_Event(request=request, reason=RELEASED, message=message), log=log)
+
     def _changed(self, request: Request, *, gvk: GVK, change: Change, log: Logger) -> None:
-        found = differences(self._desired(gvk, change), change.obj)
+        baseline = self._baseline(gvk, change)
+        found = differences(baseline.obj, change.obj)
         foreign = [difference for difference in found if not is_controllers(difference, gvk=gvk)]
+        before = baseline.told.pop(request, [])
         if not foreign:
-            names = [difference.field for difference in found[:_MOST_FIELDS]]
+            names = [shown(difference, gvk=gvk)["field"] for difference in found[:_MOST_FIELDS]]
             log.debug("Dependent changed back, in its status, or in what controllers keep", fields=names)
+            return
+        baseline.told[request] = foreign
+        if foreign == before:  # a Deployment's controller notes its revision just after somebody's change, for example
+            log.debug("Dependent changed again, and what was told of it before is still so")
             return
         fields = [shown(difference, gvk=gvk) for difference in foreign[:_MOST_FIELDS]]
         more = len(foreign) - len(fields)
@@ -137,7 +158,7 @@ class DriftReporter:
         message = changed_text(dependent_text(change.obj, gvk=gvk), fields=fields, count=len(foreign))
         self._tell(_Event(request=request, reason=CHANGED, message=message), log=log)
 
-    def _desired(self, gvk: GVK, change: Change) -> Object:
+    def _baseline(self, gvk: GVK, change: Change) -> _Baseline:
         """Return what the dependent should be: its state before others came, which moves with each own write."""
         old = change.old or {}
         version, uid = resource_version_of(change.obj), uid_of(change.obj)
@@ -145,10 +166,10 @@ class DriftReporter:
         known = self._baselines.pop(key, None)
         if known is None or known.uid != uid or self._moved_on(known, version=version):
             known = _Baseline(uid=uid, obj=old, version=version)
-        self._baselines[key] = _Baseline(uid=uid, obj=known.obj, version=version)
+        self._baselines[key] = replace(known, version=version)
         if len(self._baselines) > _BASELINES:
             self._baselines.popitem(last=False)
-        return known.obj
+        return known
 
     def _moved_on(self, known: _Baseline, *, version: str) -> bool:
         """Tell whether a run wrote the object, or found nothing to write, since it was compared with *known*."""
@@ -193,13 +214,18 @@ def dependent_text(obj: Object, *, gvk: GVK) -> str:
 def changed_text(dependent: str, *, fields: Sequence[Mapping[str, str]], count: int) -> str:
     """Return the sentence about *dependent* with as many of its *count* changed fields as fit."""
     parts: list[str] = []
-    for field in fields:
-        part = f"{field['field']} desired {field['desired']}, actual {field['actual']}"
+    for entry in fields:
+        part = f"{entry['field']} desired {entry['desired']}, actual {entry['actual']}"
         if parts and sum(map(len, parts)) + len(part) > _MOST_TEXT:
             break
         parts.append(part)
     more = f"; and {count - len(parts)} more" if count > len(parts) else ""
-    return f"{dependent} was changed: {'; '.join(parts)}{more}{_PUT_BACK}"
+    return f"{dependent} was changed: {'; '.join(parts)}{more}{_RUNS}"
+
+
+def _lost_mark(request: Request, change: Change) -> str:
+    """Return by what the dependent named the owner before, where it doesn't any more."""
+    return "" if mark_of(change.obj, owner=request) else mark_of(change.old or {}, owner=request)
 
 
 def _goes(change: Change) -> bool:

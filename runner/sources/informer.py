@@ -29,6 +29,7 @@ from runner.clock import Clock
 from runner.errors import Call, OperatorError
 from runner.kube.client import KubeClient, Query
 from runner.kube.discovery import Discovery, Resource
+from runner.kube.documents import reason_of
 from runner.kube.errors import error_for
 from runner.kube.objects import GVK, Object, name_of, resource_version_of
 from runner.logs import Logger
@@ -283,7 +284,7 @@ class Informer:
         except TimeoutError as error:
             raise errors.ConnectionFailed(f"no data for {stall:g} s", call=call) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise errors.ConnectionFailed(str(error) or type(error).__name__, call=call) from error
+            raise errors.ConnectionFailed(reason_of(error), call=call) from error
 
     def _take(self, event: Object) -> None:
         """Apply one watch event."""

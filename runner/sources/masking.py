@@ -1,6 +1,8 @@
 """What of a dependent's fields may be shown to everybody who reads logs and Events: short values, and no secret ones.
 
-Pure. Better one value too few than one too many: a person who needs it looks at the object.
+Pure. Better one value too few than one too many: a person who needs it looks at the object. So a value is hidden when
+any of three says that it may be secret: where it is (a Secret, an environment, a command line, a list of names and
+values), what something on its path is called, or what it looks like itself.
 """
 
 from __future__ import annotations
@@ -8,55 +10,110 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from runner.kube.objects import GVK
-from runner.sources.dependent_transform import SECRET
-from runner.sources.field_diff import ABSENT, Difference, Path
+from runner.sources.field_diff import ABSENT, Difference, Path, text_of
 
 DIFFERS = "differs"
 """In the place of a value that is not shown."""
 _LONGEST = 64
+_LONGEST_READ = 512
+"""Characters; what is longer is not looked at, and not shown."""
 _CUT = " ..."
-_TELLING = re.compile(r"passw|passphrase|pwd|token|secret|credential|authorization|cookie|certificate", re.IGNORECASE)
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-_TELLING_WORDS = {"key", "keys", "apikey", "pass", "auth", "cert", "pem", "dsn", "jwt", "bearer"}
-_IN_VALUE = re.compile(
-    r"(passw|passphrase|pwd|token|secret|credential|key|auth)[\w.-]*[\"']?\s*[=:\s]\s*\S"
-    r"|bearer\s+\S|://[^/\s@]*@|-----BEGIN ",
+_TELLING = re.compile(
+    r"passw|passphrase|passcode|pwd|token|secret|credential|authorization|cookie|certificate|private|signature",
     re.IGNORECASE,
 )
-"""A value that says itself what it is: an argument `--password=x`, a line of a configuration, a URL with a user."""
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_TELLING_WORDS = {
+    "key", "keys", "apikey", "pass", "pw", "auth", "cert", "pem", "dsn", "jwt", "bearer", "sas", "psk", "otp", "salt",
+    "nonce", "binary",
+}  # fmt: skip
+"""Words of a name that tell only as a whole: `API_KEY`, and not `monkeys`."""
+_FREE_WORDS = {
+    "env", "envs", "environment", "arg", "args", "argv", "command", "commands", "cmd", "entrypoint", "script",
+    "scripts", "opts", "flags",
+}  # fmt: skip
+"""Of fields whose parts may be anything, a password without any name included: `["--password", "hunter2"]`."""
+_PAIR_WORDS = {"value", "values", "val", "content", "contents", "text", "default"}
+"""Of fields beside which another one may say what they are: `{name: X-Api-Key, value: hunter2}`."""
+_NAMED = "[name="
+_INDEX = re.compile(r"\[[0-9]+\]\Z")
+_SECRET_KINDS = re.compile(r"secret|credential", re.IGNORECASE)
+_LOOKS_SECRET = re.compile(
+    r"""
+    (?i:passw|passphrase|passcode|pass|pwd|token|secret|credential|key|auth|cookie|sig)[\w.-]*["']?\s*[=:\s]\s*\S
+    | \b(?i:basic|bearer)\s+\S
+    | (?:^|\s)--?[a-zA-Z]                       # a command line
+    | ://\S*[@?]                               # a URL with a user, or with parameters
+    | ://hooks\.
+    | [^\s/:@]:[^\s@]+@(?!sha(256|512):)       # user:password@host, and no image with its digest
+    | -----BEGIN
+    | \beyJ[\w-]{8,}                           # a JSON Web Token
+    | \b(AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{12,}
+    | \b(gh[a-z]_|github_pat_|glpat-|xox[a-z]-|sk-|sk_|rk_|pk_|AIza|hf_|npm_|pypi-|dop_v1_|SG\.)[\w-]{8,}
+    | (?<![\w+/=-])(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])(?=[\w+/-]*[0-9])[\w+/-]{20,}   # random, as far as one can see
+    | (?<![\w:@.-])[0-9a-fA-F-]{32,}(?![\w.-])  # a number in hexadecimal, and no image's tag or digest
+    """,
+    re.VERBOSE,
+)
+"""A value that says itself what it is: an argument `--password=x`, a header, a URL with a user, a key of AWS."""
+_DOCUMENT = re.compile(r"\s*[\[{<]|.*[\r\n]", re.DOTALL)
+"""A value that holds fields of its own, as a file in a ConfigMap or JSON in an annotation does."""
 
 
 def shown(difference: Difference, *, gvk: GVK) -> Mapping[str, str]:
     """Return *difference* as the log has it: `field`, and `desired` and `actual` as far as they may be read."""
-    field = _cut(difference.field, limit=2 * _LONGEST)
-    if is_secret(difference.path, gvk=gvk) or any(_says(value) for value in (difference.desired, difference.actual)):
+    field = _cut(text_of(tuple(map(_readable, difference.path))), limit=2 * _LONGEST)
+    if (
+        is_secret(difference.path, gvk=gvk)
+        or _says(difference.desired)
+        or _says(difference.actual)
+        or _in_list(difference)
+    ):
         return {"field": field, "desired": DIFFERS, "actual": DIFFERS}
     return {"field": field, "desired": _text(difference.desired), "actual": _text(difference.actual)}
 
 
 def is_secret(path: Path, *, gvk: GVK) -> bool:
     """Tell whether the values at *path* of a dependent of the kind *gvk* may be secret."""
-    names = [part for part in path if not part.startswith("[")]
-    if (gvk.group, gvk.kind) == (SECRET.group, SECRET.kind) and names[:1] in (["data"], ["stringData"]):
+    if _SECRET_KINDS.search(gvk.kind) and (path[:1] != ("metadata",) or path[1:2] == ("annotations",)):
         return True
-    return _is_environment(path) or any(_tells(name) for name in names)
+    return any(_tells(part) for part in path) or any(
+        _is_of_pair(part, element=before) for before, part in pairwise(path)
+    )
 
 
-def _is_environment(path: Path) -> bool:
-    """Tell whether *path* is in an `env` of a container, by whatever name: `env[name=DB].value`, `env.DB`."""
-    return any(part == "env" for part in path[:-1])
+def _is_of_pair(part: str, *, element: str) -> bool:
+    """Tell whether *part* of *element* of a list is the value of a pair: `headers[0].value`, `options[0][1]`."""
+    return element.startswith("[") and (part.startswith("[") or bool(_words(part) & _PAIR_WORDS))
+
+
+def _in_list(difference: Difference) -> bool:
+    """Tell whether a text stands in a list of texts, of which another may say what it is: `["-p", "hunter2"]`."""
+    texts = isinstance(difference.desired, str) or isinstance(difference.actual, str)
+    return texts and difference.path[0] != "metadata" and bool(_INDEX.match(difference.path[-1]))
 
 
 def _tells(name: str) -> bool:
-    words = {word.lower() for word in _WORDS.findall(name)}
-    return bool(_TELLING.search(name) or words & _TELLING_WORDS)
+    return bool(_TELLING.search(name) or _words(name) & (_TELLING_WORDS | _FREE_WORDS))
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in _WORDS.findall(name)}
 
 
 def _says(value: Any) -> bool:
-    return isinstance(value, str) and bool(_IN_VALUE.search(value))
+    if not isinstance(value, str):
+        return False
+    return len(value) > _LONGEST_READ or bool(_DOCUMENT.match(value) or _LOOKS_SECRET.search(value))
+
+
+def _readable(part: str) -> str:
+    """Return *part* of a path; the name of a list's element is a value, too."""
+    return f"[{DIFFERS}]" if part.startswith(_NAMED) and _says(part.removeprefix(_NAMED)[:-1]) else part
 
 
 def _text(value: Any) -> str:

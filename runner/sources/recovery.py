@@ -1,14 +1,15 @@
 """The watches on dependents come back at the start: a scan for objects that name an owner of a watched kind.
 
-Runs once, before the workers begin. What the operator made in an earlier life is watched again before it is next
-touched; what a run makes from now on is noted by the proxy before it is there. Only metadata is read.
+Runs before the workers begin. What the operator made in an earlier life is watched again before it is next touched;
+what a run makes from now on is noted by the proxy before it is there. Only metadata is read. For kinds that may not be
+read it asks for its rights now and then, and looks at them when it has these.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from runner import errors
@@ -17,9 +18,11 @@ from runner.errors import KubeError
 from runner.kube.catalogue import Catalogue
 from runner.kube.discovery import Mapped, Resource
 from runner.kube.objects import GVK, Object, namespace_of
+from runner.kube.rules import Rules
 from runner.logs import Logger
 from runner.proxy.dependents import Dependents
 from runner.proxy.exchange import Owner
+from runner.proxy.ownership import may_be_dependent
 from runner.sources.dependent_owners import owners_of
 from runner.sources.dependent_rules import interest_of
 from runner.watches.model import Watch
@@ -27,11 +30,13 @@ from runner.watches.model import Watch
 _AT_ONCE = 8
 _FIRST_DELAY, _LONGEST_DELAY = 2.0, 300.0
 """Seconds before what could not be read is tried again."""
-_EVENTS = {("", "Event"), ("events.k8s.io", "Event")}
+_RIGHTS_INTERVAL = 300.0
+"""Seconds between two questions for the rights that are missing."""
 _NEEDED = {"get", "list", "watch"}
 """Verbs without which a kind is virtual, and nothing of it can be watched."""
 _NOTHING_THERE = (errors.Forbidden, errors.NotFound, errors.Invalid)
-"""A right is missing, or the kind isn't listed at all (404, 405, 406): no reason to tell anybody."""
+"""A right is missing, or there is nothing to list (404, 405, 406): no reason to tell anybody."""
+_MORE = "Dependents of earlier runs can be watched at last"
 _SLOW = "The search for dependents of earlier runs takes long: runs begin before it is done"
 
 
@@ -74,25 +79,33 @@ class Recovery:
         self._over = asyncio.Event()
         """Set after the first scan."""
         self._done: set[tuple[GVK, str]] = set()
+        self._without_right: dict[tuple[GVK, str], Resource] = {}
+        """What may not be read, by the rights that were told or by a 403."""
         self._found: set[GVK] = set()
         self._lists = 0
         self._left = False
 
     async def run(self) -> None:
-        """Look at every kind once, and again at what could not be read then; return when nothing is left."""
+        """Look at every kind once, and again at what could not or might not be read; return when nothing is left."""
         if not self._watches:
             self._over.set()
             return
         began = self._clock.monotonic()
-        for delay in _delays():
-            self._left = False
+        delays = _delays()
+        while True:
+            self._left, before = False, set(self._found)
             answered = await self._scan()
             if answered and not self._over.is_set():
                 self._over.set()
                 self._tell(seconds=round(self._clock.monotonic() - began, 3))
-            if not self._left:
+            elif self._found > before:
+                self._logger.info(_MORE, watched=sorted(str(gvk) for gvk in self._found - before))
+            if self._left:
+                await self._clock.sleep(next(delays))
+            elif await self._right_came():
+                delays = _delays()
+            else:
                 return
-            await self._clock.sleep(delay)
 
     async def wait(self, *, unless: asyncio.Event, limit: float) -> None:
         """Return when the scan is over, when *unless* is set, or after *limit* seconds: it then just goes on."""
@@ -106,6 +119,23 @@ class Recovery:
             for task in (over, other, timer):
                 task.cancel()
             await asyncio.gather(over, other, timer, return_exceptions=True)
+
+    async def _right_came(self) -> bool:
+        """Wait until a kind may be read that might not be; tell whether there are such kinds.
+
+        Where the API server can't tell all rights (a webhook authorizes), there is none: trying would be refused, and
+        a run's next write has the kind watched (`runner.proxy.record`).
+        """
+        while self._without_right:
+            await self._clock.sleep(_RIGHTS_INTERVAL)
+            rules = await self._rules()
+            wanted = self._without_right.items()
+            if any(_may_read(rules, resource, namespace=place, surely=True) for (_, place), resource in wanted):
+                return True
+        return False
+
+    async def _rules(self) -> Mapping[str, Rules]:
+        return {namespace: await self._catalogue.rules(namespace) for namespace in self._namespaces or ("",)}
 
     def _tell(self, *, seconds: float) -> None:
         watched = sorted({str(gvk) for gvk in self._found})
@@ -122,12 +152,14 @@ class Recovery:
             self._not_read("all", str(error))
             return False
         claimants = _claimants(self._watches, served=served)
-        rules = {namespace: await self._catalogue.rules(namespace) for namespace in self._namespaces or ("",)}
-        turn = asyncio.Semaphore(_AT_ONCE)
+        rules = await self._rules()
+        turn, refused = asyncio.Semaphore(_AT_ONCE), self._without_right
+        self._without_right = {}
         async with asyncio.TaskGroup() as group:
             for resource, namespace, interested in self._candidates(served, claimants=claimants):
-                known = rules.get(namespace) or next(iter(rules.values()))  # any of them has the cluster's rights
-                if not (known.may("list", resource) and known.may("watch", resource)):
+                key = (resource.gvk, namespace)
+                if not _may_read(rules, resource, namespace=namespace, surely=key in refused):
+                    self._without_right[key] = resource
                     continue
                 look = self._look_at(resource, namespace=namespace, claimants=interested, turn=turn)
                 group.create_task(look)
@@ -150,7 +182,7 @@ class Recovery:
         for entry in served:
             gvk = entry.resource.gvk
             kind = (gvk.group, gvk.kind)
-            if entry.verbs >= _NEEDED and kind not in _EVENTS and (kind not in chosen or gvk in named):
+            if entry.verbs >= _NEEDED and may_be_dependent(gvk) and (kind not in chosen or gvk in named):
                 chosen[kind] = entry.resource
         return chosen.values()
 
@@ -162,6 +194,9 @@ class Recovery:
                 await self._read(resource, namespace=namespace, claimants=claimants)
             except _NOTHING_THERE as error:
                 self._logger.debug("A kind is not looked at for dependents", kind=str(resource.gvk), error=str(error))
+                if isinstance(error, errors.Forbidden):
+                    self._without_right[resource.gvk, namespace] = resource
+                    return
             except KubeError as error:
                 self._not_read(str(resource.gvk), str(error))
                 return
@@ -202,6 +237,12 @@ def _claimants(watches: Sequence[Watch], *, served: Iterable[Mapped]) -> list[_C
     """Return the watches whose kind is served: an owner of a kind that isn't does not exist."""
     namespaced = {entry.resource.gvk: entry.resource.namespaced for entry in served}
     return [_Claimant(watch=watch, namespaced=namespaced[watch.gvk]) for watch in watches if watch.gvk in namespaced]
+
+
+def _may_read(rules: Mapping[str, Rules], resource: Resource, *, namespace: str, surely: bool) -> bool:
+    """Tell whether *resource* may be listed and watched in *namespace*; *surely*: as far as all rights are told."""
+    known = rules.get(namespace) or next(iter(rules.values()))  # any of them has the cluster's rights
+    return known.may("list", resource) and known.may("watch", resource) and (known.complete or not surely)
 
 
 def _may_own(claimant: _Claimant, resource: Resource) -> bool:

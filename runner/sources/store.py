@@ -5,6 +5,7 @@ Pure and synchronous. `runner.sources.informer` feeds it lists and watch events;
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ class Change:
     """The object as of now; for DELETED its last known state."""
     old: Object | None = None
     """What the store held before; None for ADDED."""
+    relisted: bool = False
+    """Found by comparing a list with what was known: more than this may have happened in between."""
 
 
 def key_of(obj: Object) -> Key:
@@ -111,7 +114,7 @@ class Store:
         changes = [_deleted(self._objects.pop(key)) for key in gone]
         for obj in objects:
             changes += self.put(obj)
-        return changes
+        return [dataclasses.replace(change, relisted=True) for change in changes]
 
     def _let_go(self, obj: Object) -> list[Change]:
         old = self._objects.pop(key_of(obj), None)

@@ -5,7 +5,8 @@
     status.conditions[type=Ready].status     the first item of a list whose field has that value
     status.capacity[example.com/gpu]         a key that has dots itself
 
-Pure. `parse_field` is used where watches.yaml is checked, and where dependents are read.
+Other brackets, such as `conditions[Ready]`, would find nothing and are refused. Pure. `parse_field` is used where
+watches.yaml is checked, and where dependents are read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from typing import Any
 FieldPath = tuple[str, ...]
 """The steps of a path; those in brackets keep their opening one, so that the two kinds are told apart."""
 
-_STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|(?P<bracket>\[[^\[\]]+)\]")
+_CHOICE = r"\d+|[^\[\]=]+=[^\[\]]*|[^\[\]=]*\.[^\[\]=]*"
+"""Between brackets: a number, `name=value`, or a key with a dot."""
+_STEP = re.compile(rf"\.(?P<name>[^.\[\]]+)|(?P<bracket>\[(?:{_CHOICE}))\]")
 
 
 def parse_field(text: str) -> FieldPath:

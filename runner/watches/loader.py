@@ -57,12 +57,19 @@ def load_watches(path: Path, *, settings: Settings, environ: Mapping[str, str], 
 
     Raises:
         WatchesFileError: the file cannot be read.
-        WatchesError: anything in it is wrong.
+        WatchesError: anything in it is wrong; the notes up to there are its `notes`.
     """
-    place = Place(file=str(path))
-    environ = _effective(environ, settings=settings)
-    text = expand(_read(cwd / path, place=place), environ=environ)
     notes: list[str] = []
+    try:
+        return _load(path, settings=settings, environ=_effective(environ, settings=settings), cwd=cwd, notes=notes)
+    except WatchesError as error:
+        error.notes = tuple(dict.fromkeys(notes))
+        raise
+
+
+def _load(path: Path, *, settings: Settings, environ: Mapping[str, str], cwd: Path, notes: list[str]) -> Watches:
+    place = Place(file=str(path))
+    text = expand(_read(cwd / path, place=place), environ=environ)
     loader = _Loader(settings=settings, environ=environ, cwd=cwd, notes=notes)
     watches: dict[GVK, Watch] = {}
     for number, node in enumerate(_entries(text, place=place, notes=notes), start=1):
@@ -111,7 +118,7 @@ class _Loader:
             snake_case_parameters=section.boolean("snakeCaseParameters", default=True),
             mark_unsafe=section.boolean("markUnsafe", default=False),
             max_runner_artifacts=_artifacts(section),
-            blacklist=tuple(item.gvk() for item in section.sections("blacklist", known=GVK_KEYS)),
+            blacklist=tuple(_blacklisted(item) for item in section.sections("blacklist", known=GVK_KEYS)),
             selector=read_selector(section),
             finalizer=self._finalizer(section),
             max_concurrent_reconciles=origins.workers.value,
@@ -204,6 +211,15 @@ def _gvk(section: Section) -> GVK:
         if not value:
             wrong = f"invalid GVK: {gvk}: {name} must not be empty"
             raise section.error(name, wrong, remedy=f"add `{name}: ` as the custom resource definition has it")
+    return gvk
+
+
+def _blacklisted(section: Section) -> GVK:
+    """Return a kind that is on the blacklist; one that can match nothing is only noted, as the peer starts with it."""
+    gvk = section.gvk()
+    missing = " and ".join(name for name, value in (("version", gvk.version), ("kind", gvk.kind)) if not value)
+    if missing:
+        section.note("kind", f"the entry of blacklist ({gvk}) matches nothing; add its {missing}")
     return gvk
 
 

@@ -13,7 +13,11 @@ from runner.watches.model import DependentStatus
 from runner.watches.section import Section
 
 _EXECUTORS = ("cold", "warm")
-_STATUS_KEYS = ("group", "version", "kind", "fields")
+STATUS_KEYS = ("group", "version", "kind", "fields")
+_FIELD_REMEDY = (
+    "it must begin with `status.` and have single dots between names; a list item is `[0]` or `[type=Ready]`, "
+    "a key with dots `[example.com/gpu]`"
+)
 
 
 def read_executor(entry: Section) -> str:
@@ -34,7 +38,7 @@ def read_run_timeout(entry: Section) -> timedelta:
 
 def read_dependent_status(entry: Section) -> tuple[DependentStatus, ...]:
     """Return the status fields of dependents whose change matters."""
-    return tuple(_dependent(item) for item in entry.sections("watchDependentStatus", known=_STATUS_KEYS))
+    return tuple(_dependent(item) for item in entry.sections("watchDependentStatus", known=STATUS_KEYS))
 
 
 def _dependent(section: Section) -> DependentStatus:
@@ -46,12 +50,16 @@ def _dependent(section: Section) -> DependentStatus:
     if not fields:
         raise section.error("fields", "must not be empty", remedy="list fields such as status.readyReplicas")
     for path in fields:
-        try:
-            parse_field(path)
-        except ValueError as error:
-            remedy = "write names with single dots between them, as in status.readyReplicas"
-            raise section.error("fields", str(error), remedy=remedy) from error
+        if not _is_of_status(path):
+            raise section.error("fields", f'"{path}" is no field of a status', remedy=_FIELD_REMEDY)
     return DependentStatus(gvk=gvk, fields=fields)
+
+
+def _is_of_status(path: str) -> bool:
+    try:
+        return parse_field(path)[0] == "status"
+    except ValueError:
+        return False
 
 
 def read_handlers(entry: Section, *, cwd: Path) -> Path | None:

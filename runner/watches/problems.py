@@ -10,6 +10,9 @@ from runner.errors import ConfigError
 class WatchesError(ConfigError):
     """watches.yaml is wrong."""
 
+    notes: tuple[str, ...] = ()
+    """What was odd before the fault, as an unknown key that is the reason of a missing one."""
+
 
 class WatchesFileError(WatchesError):
     """watches.yaml cannot be read at all."""

@@ -23,8 +23,7 @@ _WORKERS = "--max-concurrent-reconciles"
 def log_watches(loaded: Watches, *, settings: Settings, logger: Logger) -> None:
     """Log the notes on the file, a line for each watch, and a warning for each whose specs are templates."""
     log = logger.named("watches")
-    for note in loaded.notes:
-        log.warning("A note on the watches file", note=note)
+    log_notes(loaded.notes, logger=logger)
     if not loaded.watches:
         log.warning("The watches file names no kind: nothing will be reconciled", file=str(settings.watches_file))
     for watch in loaded.watches:
@@ -36,15 +35,22 @@ def log_watches(loaded: Watches, *, settings: Settings, logger: Logger) -> None:
                 "markUnsafe: true makes them plain text",
                 gvk=str(watch.gvk),
             )
-    if not settings.proxy.inject_owner_references and any(watch.watch_dependent_resources for watch in loaded.watches):
+    asking = any(watch.watch_dependent_resources or watch.watch_dependent_status for watch in loaded.watches)
+    if not settings.proxy.inject_owner_references and asking:
         log.warning(
             "--inject-owner-ref=false: nothing puts owner references on what a role makes, and its dependents are not "
-            "watched"
+            "watched, nor are the fields of watchDependentStatus"
         )
 
 
+def log_notes(notes: Sequence[str], *, logger: Logger) -> None:
+    """Log a warning for each of *notes*; a file that is refused has them, too."""
+    for note in notes:
+        logger.named("watches").warning("A note on the watches file", note=note)
+
+
 def fields_of(watch: Watch, *, origins: Origins | None, settings: Settings) -> dict[str, Any]:
-    """Return what the line of *watch* tells; every line has every field."""
+    """Return what the line of *watch* tells; every line has every field, but those of dependents are rare ones."""
     period, period_from = _period(watch, settings=settings)
     workers = origins.workers if origins else Chosen(value=watch.max_concurrent_reconciles, source=_WORKERS)
     verbosity = origins.verbosity if origins else Chosen(value=watch.ansible_verbosity, source="--ansible-verbosity")
@@ -64,7 +70,23 @@ def fields_of(watch: Watch, *, origins: Origins | None, settings: Settings) -> d
         "selector": selector_text(watch.selector),
         "namespaces": list(settings.namespaces) or ["*"],
         "markUnsafe": watch.mark_unsafe,
+        **_dependents(watch),
     }
+
+
+def _dependents(watch: Watch) -> dict[str, Any]:
+    """Return the keys of *watch* about dependents, where they are not the default."""
+    fields: dict[str, Any] = {}
+    if not watch.watch_dependent_resources:
+        fields["watchDependentResources"] = False
+    if watch.watch_cluster_scoped_resources:
+        fields["watchClusterScopedResources"] = True
+    if watch.watch_dependent_status:
+        entries = watch.watch_dependent_status
+        fields["watchDependentStatus"] = [f"{entry.gvk}: {', '.join(entry.fields)}" for entry in entries]
+    if watch.blacklist:
+        fields["blacklist"] = [str(gvk) for gvk in watch.blacklist]
+    return fields
 
 
 def selector_text(selector: Sequence[LabelRequirement]) -> str:

@@ -130,7 +130,11 @@ async def test_what_is_deleted_by_hand_comes_back(myapps: Objects) -> None:
 
 
 @pytest.mark.parametrize(
-    "edit", [{"image": NEXT_IMAGE}, {"config": {"LEVEL": "debug"}}], ids=["image", "configuration"]
+    "edit",
+    [
+        pytest.param({"image": NEXT_IMAGE}, id="image", marks=pytest.mark.full),
+        pytest.param({"config": {"LEVEL": "debug"}}, id="configuration"),
+    ],
 )
 async def test_an_edit_rolls_one_pod_at_a_time(myapps: Objects, edit: dict[str, Any]) -> None:
     """Another image or configuration replaces every Pod, never two at once, and the count of updated ones follows."""

@@ -64,6 +64,9 @@ async def test_the_start_is_told_in_order_with_the_fields_of_each_line(project: 
     assert second["namespaces"] == [project.namespace]
     assert (warning["level"], warning["gvk"]) == ("warn", second["gvk"])
     assert [record["msg"] for record in told].count(warning["msg"]) == 1
+    (proxy,) = [record for record in told if record["msg"].startswith("Serving the proxy")]
+    assert proxy["port"] > 0
+    assert "with the operator's rights; ansible_operator_proxy_requests_total counts" in proxy["msg"]
     assert len({record["ts"] for record in told}) > 1
     assert not any("stacktrace" in record for record in told)
 

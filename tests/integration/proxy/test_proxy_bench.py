@@ -14,22 +14,25 @@ from tests.integration.proxy.proxied import proxied
 from tools.proxy_bench.__main__ import main
 
 
+@pytest.mark.parametrize(
+    ("requests", "seconds", "changes"), [(100, 2, 10), pytest.param(2_000, 30, 50, marks=pytest.mark.full)]
+)
 def test_the_soak_tells_what_the_operator_holds(
-    plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str], requests: int, seconds: int, changes: int
 ) -> None:
     """Every request is answered, every dependent is changed, and memory, files and threads are told."""
     samples = tmp_path / "samples.csv"
-    sizes = ["--requests=300", "--seconds=5", "--changes=20"]
+    sizes = [f"--requests={requests}", f"--seconds={seconds}", f"--changes={changes}"]
     assert main(["soak", f"--plane={plane.kubeconfig.parent}", *sizes, f"--samples={samples}"]) == 0
     told = capsys.readouterr().out
-    assert "300 requests through the proxy" in told
-    assert "100 changes of dependents" in told
+    assert f"{requests} requests through the proxy" in told
+    assert f"{changes * seconds} changes of dependents" in told
     assert "broken connections: none" in told
     assert " 403" not in told
     assert re.search(r"\| open files \| \d+\.\d \| \d+\.\d \|", told)
     rows = samples.read_text().splitlines()
     assert rows[0] == "seconds,memory_mib,files,threads,cpu_seconds"
-    assert len(rows) > 4
+    assert len(rows) > seconds
 
 
 async def test_the_latency_table_has_a_row_per_way(

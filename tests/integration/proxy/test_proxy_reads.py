@@ -49,7 +49,7 @@ def test_the_replay_is_varied() -> None:
     assert len(names) == len(set(names)) >= 40
 
 
-@pytest.mark.parametrize("sender", ["nobody", "a run"])
+@pytest.mark.parametrize("sender", ["a run", pytest.param("nobody", marks=pytest.mark.full)])
 async def test_answers_through_the_proxy_are_the_api_servers(
     proxy: Proxied, plane: ControlPlane, namespace: str, sender: str
 ) -> None:

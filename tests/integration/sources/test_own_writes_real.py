@@ -155,6 +155,52 @@ async def test_what_a_run_writes_itself_starts_no_further_run(site: Site) -> Non
     assert site.runs["one"] == 2
 
 
+async def test_a_collection_that_a_run_deletes_starts_no_further_run(site: Site) -> None:
+    """What is made and deleted with others, held by a finalizer or not: one run."""
+    label = "labelSelector=swept%3Dyes"
+
+    async def step(run: RunSession) -> None:
+        for name, finalizers in (("plain", []), ("held", ["example.com/hold"])):
+            meta = {"name": name, "labels": {"swept": "yes"}, "finalizers": finalizers}
+            await run.create(CONFIG_MAPS, namespace=site.namespace, body={"metadata": meta})
+        deleted = await run.call("DELETE", f"{CONFIG_MAPS.path(namespace=site.namespace)}?{label}")
+        assert sorted(map(name_of, deleted["items"])) == ["held", "plain"]
+        await site.barrier()  # the watch has told all of that while the run goes on
+
+    await site.owner("one", script=once(step))
+    await site.barrier()
+    await site.barrier()  # a run that follows at once would have begun by then
+    assert site.runs["one"] == 1
+    released = {"metadata": {"finalizers": None}}
+    await site.kube.patch(CONFIG_MAPS, namespace=site.namespace, name="held", body=released)
+
+
+async def test_the_status_of_an_old_autoscaler_starts_no_run(site: Site) -> None:
+    """What a controller writes into an autoscaler's status stands in annotations of the version v1."""
+    old, new = (
+        Resource(gvk=GVK("autoscaling", version, "HorizontalPodAutoscaler"), plural="horizontalpodautoscalers")
+        for version in ("v1", "v2")
+    )
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "none"}
+    body: Object = {"metadata": {"name": "scaler"}, "spec": {"maxReplicas": 3, "scaleTargetRef": target}}
+    await site.owner("one", script=once(lambda run: run.create(old, namespace=site.namespace, body=body)))
+    last: Object = {**body, "metadata": {"name": "last"}}
+    await site.owner("two", script=once(lambda run: run.create(old, namespace=site.namespace, body=last)))
+
+    async def status(value: str) -> None:
+        metric = {"type": "Pods", "pods": {"metric": {"name": "m"}, "current": {"averageValue": value}}}
+        wish = {"status": {"currentReplicas": 1, "desiredReplicas": 1, "currentMetrics": [metric], "conditions": []}}
+        await site.kube.patch(new, namespace=site.namespace, name="scaler", subresource="status", body=wish)
+
+    for value in ("1", "2"):
+        await status(value)
+        seen = await site.kube.get(old, namespace=site.namespace, name="scaler")
+        assert "autoscaling.alpha.kubernetes.io/current-metrics" in seen["metadata"]["annotations"]
+    await site.touch("last", resource=old)
+    await eventually(lambda: site.finished["two"] == 2)  # the watch has told all that came before
+    assert site.runs["one"] == 1
+
+
 async def test_what_the_run_of_another_owner_writes_starts_one(site: Site) -> None:
     """A dependent of one owner that another owner's run changes is put back by the first one's run."""
     await site.owner("one", script=once(lambda run: make(run, site.namespace, "own")))
@@ -197,9 +243,7 @@ async def test_scaling_by_a_run_is_its_own_and_by_hand_is_told(site: Site) -> No
     assert line["dependent"] == f"Deployment {site.namespace}/web"
     assert line["fields"] == [{"field": "spec.replicas", "desired": "3", "actual": "10"}]
     told = await wait_until(lambda: site.events_of("one"), what="the Event")
-    text = (
-        f"Deployment {site.namespace}/web was changed: spec.replicas desired 3, actual 10; the role runs to put it back"
-    )
+    text = f"Deployment {site.namespace}/web was changed: spec.replicas desired 3, actual 10; the role runs again"
     assert told == [("Normal", text)]
 
 
@@ -209,7 +253,7 @@ async def test_a_deletion_by_hand_is_told_and_starts_one_run(site: Site) -> None
     await site.kube.delete(CONFIG_MAPS, namespace=site.namespace, name="own")
     await eventually(lambda: site.finished["one"] == 2)
     told = await wait_until(lambda: site.events_of("one"), what="the Event")
-    assert told == [("Normal", f"ConfigMap {site.namespace}/own was deleted; the role runs to put it back")]
+    assert told == [("Normal", f"ConfigMap {site.namespace}/own was deleted; the role runs again")]
     await site.barrier()
     assert site.runs["one"] == 2
 

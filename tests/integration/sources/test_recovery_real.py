@@ -21,7 +21,7 @@ from runner.settings import InformerSettings, KubeSettings, Settings
 from runner.testing.cluster import CONFIG_MAPS, NAMESPACES, SECRETS, crd, install_crd
 from runner.testing.executor import ScriptedExecutor
 from runner.testing.harness import running_operator, settings_for
-from runner.testing.identities import new_identity
+from runner.testing.identities import ROLES, new_identity
 from runner.testing.waiting import eventually
 from runner.watches.model import Content, Watch
 from tests.integration.reconcile.conftest import Probes
@@ -45,6 +45,8 @@ class Life:
         self.access = RunAccess()
         self.make: dict[str, list[tuple[Resource, str, Object]]] = {}
         """What the first run in a namespace creates: resource, namespace, body."""
+        self.patched = ""
+        """The name of a ConfigMap that each run patches, as a role does with what is there."""
 
     def executor(self, access: RunAccess) -> ScriptedExecutor:
         """Return the executor of an operator whose proxy *access* knows."""
@@ -56,6 +58,8 @@ class Life:
         async with run_session(self.access, request) as run:
             for resource, namespace, body in self.make.pop(place, []):
                 await run.create(resource, namespace=namespace, body=body)
+            if self.patched:
+                await run.patch(CONFIG_MAPS, namespace=place, name=self.patched, body={"data": {"wish": "1"}})
         self.finished[place] += 1
 
     def line(self, sentence: str) -> Object:
@@ -167,6 +171,33 @@ async def test_without_rights_the_search_is_quiet(
     assert second.line(DONE)["watched"] == [str(CONFIG_MAPS.gvk)]
     loud = [record["msg"] for record in second.sink.records if record["level"] != "debug"]
     assert not [sentence for sentence in loud if "look for dependents" in sentence]
+
+
+async def test_a_right_that_comes_back_brings_the_watch_with_the_next_run(
+    owners: Probes, kube: KubeClient, plane: ControlPlane, tmp_path: Path
+) -> None:
+    """Who may not list ConfigMaps at the start, and only patches what is there, gets the watch with a run's patch."""
+    settings = replace(everywhere(plane), namespaces=(owners.namespace,))
+    await earlier_life(owners, settings, (CONFIG_MAPS, owners.namespace, named("made")))
+    identity = await new_identity(kube, namespace=owners.namespace)
+    await identity.grant(owners.resource, verbs=("*",))
+    await identity.grant(CONFIG_MAPS, verbs=("get", "patch"))
+    kubeconfig = await identity.kubeconfig(tmp_path / "narrow", source=plane.kubeconfig)
+    narrow = replace(settings, kube=KubeSettings(kubeconfig=str(kubeconfig)))
+    async with life(narrow, watch=replace(WATCH, manage_status=False)) as second:
+        await eventually(lambda: second.finished[owners.namespace] == 1)
+        rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "patch", "watch"]}
+        name = f"{identity.name}-{CONFIG_MAPS.plural}"
+        await kube.patch(ROLES, namespace=owners.namespace, name=name, body={"rules": [rule]})
+        second.patched = "made"
+        await kube.patch(owners.resource, namespace=owners.namespace, name="one", body={"spec": {"n": 1}})
+        await eventually(lambda: second.finished[owners.namespace] >= 2)
+        watching = {"msg": "Watching", "gvk": str(CONFIG_MAPS.gvk)}
+        await eventually(lambda: any(watching.items() <= record.items() for record in second.sink.records))
+        second.patched = ""
+        done = second.finished[owners.namespace]
+        await kube.delete(CONFIG_MAPS, namespace=owners.namespace, name="made")
+        await eventually(lambda: second.finished[owners.namespace] > done)
 
 
 async def test_a_watch_that_wants_no_dependents_is_not_searched_for(owners: Probes, settings: Settings) -> None:

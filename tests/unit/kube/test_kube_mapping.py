@@ -59,25 +59,27 @@ async def test_a_plural_is_found_with_its_verbs() -> None:
     assert not namespaces.resource.namespaced
 
 
-async def test_a_kind_is_found_too() -> None:
-    """The owner's kind is looked up in the same memory."""
+async def test_what_is_known_is_asked_for_once() -> None:
+    """A group and version costs one request for all its kinds, whether the scope is told or not."""
     client = Answers({"/apis/apps/v1": APPS})
     mapper = Mapper(client=client)
-    assert await mapper.by_kind("apps", "v1", kind="Deployment") == DEPLOYMENTS
-    assert await mapper.find("apps", "v1", plural="deployments") == DEPLOYMENTS
-    assert client.asked == ["/apis/apps/v1"]
-
-
-async def test_what_is_known_is_asked_for_once_until_it_is_forgotten() -> None:
-    """A group and version costs one request for all its kinds."""
-    client = Answers({"/apis/apps/v1": APPS})
-    mapper = Mapper(client=client)
-    for _ in range(3):
-        await mapper.find("apps", "v1", plural="deployments")
+    for namespaced in (None, True, None):
+        assert await mapper.find("apps", "v1", plural="deployments", namespaced=namespaced) == DEPLOYMENTS
     assert len(client.asked) == 1
-    mapper.forget("apps", "v1")
-    await mapper.find("apps", "v1", plural="deployments")
-    assert len(client.asked) == 2
+
+
+@pytest.mark.parametrize("namespaced", [True, False])
+async def test_a_kind_that_came_back_with_the_other_scope_is_asked_for_anew(namespaced: bool) -> None:  # noqa: FBT001 - a parameter
+    """Where a URL has another scope than what is known, the kind was made anew: the answer has the new scope."""
+    entry = {"name": "webs", "kind": "Web", "verbs": ["get"]}
+    old: Object = {"resources": [{**entry, "namespaced": not namespaced}]}
+    client, clock = Answers({"/apis/a.example/v1": old}), FakeClock()
+    mapper = Mapper(client=client, clock=clock)
+    before = await mapper.find("a.example", "v1", plural="webs", namespaced=not namespaced)
+    client.table["/apis/a.example/v1"] = {"resources": [{**entry, "namespaced": namespaced}]}
+    await clock.advance(1)
+    after = await mapper.find("a.example", "v1", plural="webs", namespaced=namespaced)
+    assert [found and found.resource.namespaced for found in (before, after)] == [not namespaced, namespaced]
 
 
 async def test_many_at_once_cost_one_request() -> None:

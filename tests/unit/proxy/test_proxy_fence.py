@@ -26,6 +26,8 @@ async def fine(_: Exchange) -> web.StreamResponse:
         ("OPTIONS", {}, 200),
         ("GET", {"Upgrade": "SPDY/3.1"}, 200),
         ("GET", UPGRADE, 403),
+        ("GET", {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMA"}, 200),
+        ("GET", {"Connection": "Upgrade", "Upgrade": "h2c, websocket"}, 403),
         ("POST", {}, 403),
         ("PUT", {}, 403),
         ("PATCH", {}, 403),

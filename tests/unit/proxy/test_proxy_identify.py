@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
+from multidict import CIMultiDict
 
 from runner.kube.objects import GVK
 from runner.proxy.exchange import Exchange, Owner
@@ -74,6 +75,22 @@ async def test_nobody_goes_on_without_a_caller(header: str) -> None:
     await identify(runs=Runs(), count=counted)(inner)(exchange(header))
     assert [seen.caller for seen in inner.exchanges] == [None]
     assert dict(counted.by) == {("none", "200"): 1}
+
+
+@pytest.mark.parametrize("other", ["Bearer abc", "", None])
+async def test_two_authorizations_are_refused(other: str | None) -> None:
+    """Whoever sends a second one, even the same again, could mean either."""
+    runs, inner, counted = Runs(), Inner(), Counted()
+    with runs.open(owner=WEB, run="7") as secret:
+        mine = aiohttp.encode_basic_auth(username_of(WEB), secret)
+        for pair in [(mine, mine if other is None else other), (mine if other is None else other, mine)]:
+            headers = CIMultiDict(("Authorization", value) for value in pair)
+            request = make_mocked_request("GET", "/api", headers=headers)
+            answer = await identify(runs=runs, count=counted)(inner)(
+                Exchange(request=request, info=parse("GET", "/api"))
+            )
+            assert answer.status == 403
+    assert inner.exchanges == []
 
 
 async def test_who_is_refused_gets_no_further() -> None:

@@ -37,9 +37,11 @@ CORE = {
     "resources": [
         {"name": "configmaps", "kind": "ConfigMap", "namespaced": True, "verbs": STORED},
         {"name": "namespaces", "kind": "Namespace", "namespaced": False, "verbs": STORED},
+        {"name": "events", "kind": "Event", "namespaced": True, "verbs": STORED},
         {"name": "bindings", "kind": "Binding", "namespaced": True, "verbs": ["create"]},
     ]
 }
+EVENTS = {"resources": [entry for entry in CORE["resources"] if entry["name"] == "events"]}
 MAPS = "/api/v1/namespaces/ns1/configmaps"
 JSON = "application/json"
 APPLY = "application/apply-patch+yaml"
@@ -83,6 +85,8 @@ class Scene:
             await reply(b"{}", status=self.broken[path])(received, writer)
         elif path == "/api/v1":
             await reply(json.dumps(CORE).encode())(received, writer)
+        elif path == "/apis/events.k8s.io/v1":
+            await reply(json.dumps(EVENTS).encode())(received, writer)
         elif path in self.live:
             await reply(json.dumps({"metadata": self.live[path]}).encode())(received, writer)
         else:
@@ -180,6 +184,10 @@ async def test_a_dry_run_is_injected_and_starts_no_watch(scene: Scene) -> None:
     [
         ("POST", "/api/v1/namespaces/ns1/pods/p/eviction", JSON),
         ("POST", "/api/v1/namespaces/ns1/bindings", JSON),
+        ("POST", "/api/v1/namespaces/ns1/events", JSON),
+        ("PUT", "/api/v1/namespaces/ns1/events/a", JSON),
+        ("PATCH", "/apis/events.k8s.io/v1/namespaces/ns1/events/a", APPLY),
+        ("POST", "/apis/events.k8s.io/v1/namespaces/ns1/events", JSON),
         ("POST", f"{MAPS}/name", JSON),
         ("PUT", f"{MAPS}/a/status", JSON),
         ("PUT", MAPS, JSON),
@@ -197,7 +205,7 @@ async def test_a_dry_run_is_injected_and_starts_no_watch(scene: Scene) -> None:
 async def test_what_creates_nothing_of_the_runs_passes_as_it_is(
     scene: Scene, method: str, target: str, content_type: str
 ) -> None:
-    """Subresources, kinds that only answer questions, patches that can't create, deletions and other paths."""
+    """Subresources, kinds that only answer questions, Events, patches that can't create, deletions and other paths."""
     body = b'{ "metadata": { "name": "a" } }'
     assert await scene.sent(method, target, body, content_type=content_type) == body
     assert scene.ensured.calls == []

@@ -21,6 +21,7 @@ from runner.proxy.record import recording
 from runner.proxy.request_info import RequestInfo
 from runner.sources.own_writes import OwnerKey, OwnWrites
 from runner.sources.store import Change, ChangeKind
+from runner.testing.clock import FakeClock
 from tests.unit.proxy.proxy_upstream import Answer, Proxied, Received, Upstream, forwarding, reply
 
 DEPLOYMENT = GVK("apps", "v1", "Deployment")
@@ -57,6 +58,18 @@ class Noted:
         self.answers.append((status, body))
 
 
+class Watched:
+    """What the layer wants watched: `runner.proxy.dependents.Dependents`."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.ensured: list[tuple[str, str, Owner]] = []
+
+    async def ensure(self, resource: Resource, *, namespace: str, owner: Owner) -> None:
+        """Note it."""
+        self.ensured.append((resource.gvk.kind, namespace, owner))
+
+
 async def look_up(info: RequestInfo) -> Resource | None:
     """Know two kinds."""
     return RESOURCES.get(info.resource)
@@ -73,9 +86,11 @@ def known(inner: Handler) -> Handler:
 
 
 @contextlib.asynccontextmanager
-async def recorded(folder: Path, *, upstream: Upstream, own: Any) -> AsyncIterator[Proxied]:
+async def recorded(
+    folder: Path, *, upstream: Upstream, own: Any, watched: Watched | None = None
+) -> AsyncIterator[Proxied]:
     """Run a proxy with the layer."""
-    layer = recording(own, look_up=look_up)
+    layer = recording(own, dependents=watched or Watched(), look_up=look_up)
     async with forwarding(folder, server=upstream.url, layer=lambda inner: known(layer(inner))) as proxied:
         yield proxied
 
@@ -87,12 +102,15 @@ async def recorded(folder: Path, *, upstream: Upstream, own: Any) -> AsyncIterat
         ("PUT", WEB, ("Deployment", "ns", "web", "update")),
         ("PATCH", f"{WEB}?fieldManager=me", ("Deployment", "ns", "web", "patch")),
         ("DELETE", WEB, ("Deployment", "ns", "web", "delete")),
+        ("DELETE", "/apis/apps/v1/namespaces/ns/deployments", ("Deployment", "ns", "", "deletecollection")),
         ("PATCH", f"{WEB}/status", ("Deployment", "ns", "web", "patch")),
         ("PUT", f"{WEB}/scale", ("Deployment", "ns", "web", "update")),
+        ("PATCH", f"{WEB}/ephemeralcontainers", ("Deployment", "ns", "web", "patch")),
+        ("PATCH", f"{WEB}/resize", ("Deployment", "ns", "web", "patch")),
         ("PATCH", "/api/v1/namespaces/ns", ("Namespace", "", "ns", "patch")),
     ],
 )
-async def test_a_write_of_one_object_is_told_before_and_after(
+async def test_a_write_is_told_before_and_after(
     tmp_path: Path,
     upstream: Upstream,
     client: aiohttp.ClientSession,
@@ -120,9 +138,12 @@ async def test_a_write_of_one_object_is_told_before_and_after(
         ("GET", WEB, {}),
         ("GET", "/version", {}),
         ("POST", "/version", {}),
-        ("DELETE", "/apis/apps/v1/namespaces/ns/deployments", {}),
+        ("DELETE", "/apis/apps/v1/namespaces/ns/deployments?dryRun=All", {}),
         ("POST", f"{WEB}/binding", {}),
         ("DELETE", f"{WEB}/scale", {}),
+        ("PUT", f"{WEB}/proxy", {}),
+        ("PATCH", f"{WEB}/proxy/a/b", {}),
+        ("PUT", f"{WEB}/approval", {}),
         ("PATCH", f"{WEB}?dryRun=All", {}),
         ("PATCH", "/apis/x.io/v1/namespaces/ns/unknowns/web", {}),
         ("PATCH", WEB, {"X-Nobody": "1"}),
@@ -137,7 +158,7 @@ async def test_other_requests_are_not_told(
     path: str,
     headers: dict[str, str],
 ) -> None:
-    """Reads, deletions of many, other subresources, dry runs, unknown kinds, and what nobody in particular sends."""
+    """Reads, other subresources, dry runs, unknown kinds, and what nobody in particular sends."""
     noted = Noted()
     async with (
         recorded(tmp_path, upstream=upstream, own=noted) as proxied,
@@ -145,6 +166,94 @@ async def test_other_requests_are_not_told(
     ):
         assert answer.status == 200
     assert not noted.begun
+
+
+@pytest.mark.parametrize("path", [WEB, WEB.removesuffix("/web")])
+@pytest.mark.parametrize(
+    ("body", "counts"),
+    [
+        (None, True),
+        (b"", True),
+        (b'{"kind": "DeleteOptions", "propagationPolicy": "Foreground"}', True),
+        (b'{"dryRun": []}', True),
+        (b'{"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]}', False),
+        (b'{"dryRun": "All"}', False),
+        (b"dryRun: [All]", False),
+        (b"k8s\x00\x0a\x13", False),
+        (b"[" * 100_000, False),
+        (gzip.compress(b'{"dryRun": ["All"]}'), False),
+    ],
+)
+async def test_a_deletion_whose_body_makes_it_a_dry_run_is_not_told(
+    tmp_path: Path, upstream: Upstream, client: aiohttp.ClientSession, *, body: bytes | None, counts: bool, path: str
+) -> None:
+    """Options in the body count as in the query; one that can't be read may hold any, and arrives all the same."""
+    noted = Noted()
+    async with (
+        recorded(tmp_path, upstream=upstream, own=noted) as proxied,
+        client.delete(proxied.url + path, data=body) as answer,
+    ):
+        assert answer.status == 200
+    assert bool(noted.begun) is counts
+    assert upstream.requests[-1].body == (body or b"")
+
+
+OWNED = {
+    "metadata": {
+        "name": "web",
+        "ownerReferences": [{"apiVersion": "example.com/v1", "kind": "WebApp", "name": "shop", "uid": "u"}],
+    }
+}
+ANNOTATED = {
+    "metadata": {
+        "name": "web",
+        "annotations": {
+            "operator-sdk/primary-resource": "ns/shop",
+            "operator-sdk/primary-resource-type": "WebApp.example.com",
+        },
+    }
+}
+ANOTHERS = {
+    "metadata": {
+        "name": "web",
+        "ownerReferences": [{"apiVersion": "example.com/v1", "kind": "WebApp", "name": "shop", "uid": "x"}],
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "answer", "ensured"),
+    [
+        ("PATCH", 200, OWNED, True),
+        ("PATCH", 200, ANNOTATED, True),
+        ("PUT", 200, OWNED, True),
+        ("PATCH", 200, ANOTHERS, False),
+        ("PATCH", 200, [OWNED], False),
+        ("PATCH", 409, OWNED, False),
+        ("DELETE", 200, OWNED, False),
+    ],
+    ids=["reference", "annotations", "replaced", "another's", "no object", "refused", "deleted"],
+)
+async def test_what_a_write_finds_to_be_the_owners_is_watched(
+    tmp_path: Path,
+    upstream: Upstream,
+    client: aiohttp.ClientSession,
+    *,
+    method: str,
+    status: int,
+    answer: object,
+    ensured: bool,
+) -> None:
+    """The answer carries a reference to the run's owner, or its annotations: who only patches gets its watch back."""
+    watched = Watched()
+    upstream.answer = reply(json.dumps(answer).encode(), status=f"{status} Whatever")
+    async with (
+        recorded(tmp_path, upstream=upstream, own=Noted(), watched=watched) as proxied,
+        client.request(method, proxied.url + WEB, data=b"{}") as got,
+    ):
+        assert got.status == status
+        await got.read()
+    assert watched.ensured == ([("Deployment", "ns", CALLER.owner)] if ensured else [])
 
 
 @pytest.mark.parametrize("coding", ["gzip", "br"])
@@ -167,7 +276,7 @@ async def test_an_event_that_comes_before_the_answer_waits(
     tmp_path: Path, upstream: Upstream, client: aiohttp.ClientSession, *, kind: ChangeKind
 ) -> None:
     """The watch tells of a change while the API server still answers: it is known as own when the answer is here."""
-    own, sent, go = OwnWrites(lives=lambda _caller: True), asyncio.Event(), asyncio.Event()
+    own, sent, go = OwnWrites(lives=lambda _caller: True, clock=FakeClock()), asyncio.Event(), asyncio.Event()
     told: list[frozenset[OwnerKey]] = []
 
     async def late(received: Received, writer: asyncio.StreamWriter) -> None:
@@ -194,7 +303,7 @@ async def test_a_write_whose_connection_breaks_leaves_nothing(
     tmp_path: Path, upstream: Upstream, client: aiohttp.ClientSession
 ) -> None:
     """No answer: whoever waits is told that nobody of ours is known to have made the change."""
-    own, sent, go = OwnWrites(lives=lambda _caller: True), asyncio.Event(), asyncio.Event()
+    own, sent, go = OwnWrites(lives=lambda _caller: True, clock=FakeClock()), asyncio.Event(), asyncio.Event()
     told: list[frozenset[OwnerKey]] = []
 
     async def broken(_: Received, writer: asyncio.StreamWriter) -> None:

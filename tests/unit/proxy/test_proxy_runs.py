@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+from collections.abc import Callable
 
 import pytest
 
@@ -52,10 +53,35 @@ def test_each_run_has_a_secret_of_its_own() -> None:
     assert [caller and caller.run for caller in callers] == ["7", "8"]
 
 
-@pytest.mark.parametrize("header", [None, "", "Bearer abc", "Negotiate abc", "  "])
+@pytest.mark.parametrize("header", [None, "Bearer abc", "bearer  eyJ.a-b_c/d+e~f==", " Bearer x "])
 def test_who_claims_no_owner_is_nobody(header: str | None) -> None:
-    """Requests without Basic authentication, such as those of a webhook beside the operator, speak for nobody."""
+    """Requests without credentials or with one token, as of a webhook beside the operator, speak for nobody."""
     assert Runs().authenticate(header) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header: header.replace("Basic ", "Basic\t"),
+        lambda header: header.replace("Basic ", "Basic"),
+        lambda header: header.replace("Basic ", "Digest "),
+        lambda header: f"{header}, {header}",
+        lambda header: f"{header}, Bearer abc",
+        lambda header: f"Bearer abc, {header}",
+        lambda _: "",
+        lambda _: "  ",
+        lambda _: "Bearer",
+        lambda _: "Bearer abc, ",
+        lambda _: "Bearer a b",
+        lambda _: "Bearer\tabc",
+        lambda _: "Negotiate abc",
+    ],
+)
+def test_what_may_claim_anything_is_refused(change: Callable[[str], str]) -> None:
+    """An Authorization that is neither one token nor well-formed Basic is never served unowned."""
+    runs = Runs()
+    with runs.open(owner=WEB, run="7") as secret:
+        assert "no valid Basic authentication" in refused(runs, change(of_run(WEB, secret)))
 
 
 @pytest.mark.parametrize("password", ["unused", "", "x" * 43, "ä:é"])

@@ -153,6 +153,21 @@ async def test_a_body_that_must_be_read_has_a_limit() -> None:
         (b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", "serves paths"),
         (b"POST /api/v1/pods#/exec HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", "percent-encoded"),
         (b"GET /api HTTP/1.1\r\nHost: localhost\r\nX-A: \xff\r\n\r\n", "not UTF-8"),
+        *[
+            (f"GET /api HTTP/1.1\r\nHost: localhost\r\nConnection: {names}\r\n\r\n".encode(), f"names {name}, which")
+            for names, name in [
+                ("Impersonate-User", "impersonate-user"),
+                ("keep-alive,\tIMPERSONATE-EXTRA-a ,x", "impersonate-extra-a"),
+                ("close\r\nConnection: impersonate-uid", "impersonate-uid"),
+                ("Upgrade, Sec-WebSocket-Protocol", "sec-websocket-protocol"),
+                ("content-type", "content-type"),
+                ("Content-Length", "content-length"),
+                ("content-encoding", "content-encoding"),
+                ("accept", "accept"),
+                ("authorization", "authorization"),
+                ("host", "host"),
+            ]
+        ],
     ],
 )
 async def test_what_could_be_read_in_two_ways_is_refused(head: bytes, sentence: str) -> None:
@@ -163,6 +178,24 @@ async def test_what_could_be_read_in_two_ways_is_refused(head: bytes, sentence: 
         assert answer.startswith(b"HTTP/1.1 400 ")
         length = int(answer.lower().partition(b"content-length:")[2].split()[0])
         assert sentence in status_message(await reader.readexactly(length))
+
+
+@pytest.mark.parametrize(("expect", "status"), [("foo", 417), ("100-Continue", 100), ("100-continue, x", 417)])
+async def test_an_expectation_that_nobody_knows_is_refused(expect: str, status: int) -> None:
+    """As the API server itself does it, where a client would wait for what never comes."""
+    async with serving(fine) as proxied, connected(proxied) as (reader, writer):
+        writer.write(f"GET /api HTTP/1.1\r\nHost: localhost\r\nExpect: {expect}\r\n\r\n".encode())
+        assert (await reader.readuntil(b"\r\n")).startswith(f"HTTP/1.1 {status} ".encode())
+
+
+@pytest.mark.parametrize("head", ["/api?{}", "/api HTTP/1.1\r\nX-A: {}"])
+async def test_a_head_may_be_as_long_as_with_the_api_server(head: str) -> None:
+    """A URL or a header of nearly a MiB is passed on; a longer one gets an answer too."""
+    for length, status in ((1_000_000, b"200"), (1_100_000, b"400")):
+        async with serving(fine) as proxied, connected(proxied) as (reader, writer):
+            first, _, rest = head.format("a" * length).partition(" HTTP/1.1")
+            writer.write(f"GET {first} HTTP/1.1{rest}\r\nHost: localhost\r\n\r\n".encode())
+            assert (await reader.readuntil(b"\r\n")).split()[1] == status
 
 
 @pytest.mark.parametrize("garbage", [b"\x16\x03\x01 hello\r\n\r\n", "GET /é HTTP/1.1\r\n\r\n".encode()])

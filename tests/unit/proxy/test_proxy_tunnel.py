@@ -185,6 +185,42 @@ async def test_bytes_right_behind_a_head_are_not_lost(tmp_path: Path, head: byte
                 assert await reader.readexactly(len(expected)) == expected
 
 
+@pytest.mark.parametrize("back", [0, 1, 2, 3, 4, 5, 100])
+@_ALL
+async def test_a_head_may_come_in_two_reads(tmp_path: Path, head: bytes, back: int) -> None:
+    """Bytes right behind a head arrive though the head's end, or more of it, came in a read of its own."""
+    cut, hasty = len(head) - back, b"\x80\x03\x00\x01GET \r\n\r\n\x00"
+    with upstream(tmp_path, echo) as stub:
+        async with (
+            _proxy(stub.kubeconfig(tmp_path / "kubeconfig")) as port,
+            _client(port, _PLAIN + head[:cut]) as (reader, writer),
+            asyncio.timeout(60),
+        ):
+            await reader.readuntil(b"forwarded /plain")  # so the first part has been read
+            writer.write(head[cut:] + hasty)
+            assert await _head(reader) == SWITCHING
+            assert await reader.readexactly(len(hasty)) == hasty
+
+
+@pytest.mark.parametrize("body", [b"", b"{}"])
+async def test_an_offer_of_http_2_is_no_upgrade(tmp_path: Path, body: bytes) -> None:
+    """Java's client and `curl --http2` are served by HTTP/1.1, and their connection goes on."""
+    head = (
+        f"POST /x HTTP/1.1\r\nHost: localhost:1\r\nContent-Length: {len(body)}\r\n"
+        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n"
+    ).encode()
+    with upstream(tmp_path, echo) as stub:
+        async with (
+            _proxy(stub.kubeconfig(tmp_path / "kubeconfig")) as port,
+            _client(port, head + body) as (reader, writer),
+            asyncio.timeout(60),
+        ):
+            await reader.readuntil(b"forwarded /x")
+            writer.write(_PLAIN)
+            await reader.readuntil(b"forwarded /plain")
+    assert not stub.heads
+
+
 @_ALL
 async def test_a_client_that_has_finished_sending_gets_the_answer(tmp_path: Path, head: bytes) -> None:
     """The API server is told of the end over TLS, and what it says after that arrives, then its own end."""

@@ -41,6 +41,10 @@ def loaded(text: str) -> Any:
         ("%YAML 1.1\n---\nmetadata:\n  name: x\n...\n", [NEW]),
         ("metadata:\n  name: x\nspec: {}\n---\n", [NEW]),
         ("metadata:\r\n  name: x\r\n", [NEW]),
+        ("\ufeffmetadata: {name: x}\n", [NEW]),
+        ("\ufeffmetadata:\n  name: \U0001f600\n  ownerReferences: [{uid: f, kind: q}]\n", [NEW, FOREIGN]),
+        ("metadata:\n  name: x\nspec: " + "[" * 60 + "]" * 60 + "\n", [NEW]),
+        ("metadata: {name: x}\ndata:\n  a: |\n" + "    a line\n" * 40_000, [NEW]),
         ("metadata:\n  ownerReferences:\n  name: x\n", [NEW]),
         ("metadata:\n  ownerReferences: []\n", [NEW]),
         ("metadata:\n  ownerReferences: [{uid: f, kind: q}]\n", [NEW, FOREIGN]),
@@ -103,12 +107,24 @@ def test_everything_else_survives_to_the_letter() -> None:
         ("metadata:\n  ownerReferences: {}\n", "ownerReferences are no list"),
         ("? a\n: b\n", "the proxy can't extend"),
         ("[" * 500, "nested too deeply"),
+        ("- " * 500, "nested too deeply"),
+        ("a: {" * 100_000, "nested too deeply"),
+        ("metadata: {}\na: [" + "a," * 60_000 + "]", "more than 50000 keys and values: send it as JSON"),
+        ("metadata: {}\n" + "---\n" * 60_000, "more than 50000 keys and values"),
+        ("metadata: {}\na: |\n" + " line\n" * 100_000, "more than 512 KiB takes too long to read: send it as JSON"),
     ],
 )
 def test_what_can_not_be_extended_is_refused(body: str, problem: str) -> None:
     """A document that would have to be rewritten, or of which the API server would drop a part, is told as such."""
     with pytest.raises(UnreadableBody, match=problem):
         marked(body, REFERENCE)
+
+
+@pytest.mark.parametrize("body", ["a: b\n", "metadata: {}\n", "metadata:\n  name: n\n", "{metadata: {name: n}}"])
+def test_reference_and_annotations_are_put_in_together(body: str) -> None:
+    """All marks have a place, in a mapping of either style, with or without members."""
+    after = loaded(marked(body, Marks(reference=NEW, annotations=ANNOTATIONS.annotations)))["metadata"]
+    assert (after["ownerReferences"], after["annotations"]) == ([NEW], ANNOTATIONS.annotations)
 
 
 def test_other_encodings_are_refused() -> None:

@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 
 from runner.kube.objects import GVK, Object
-from runner.sources.dependent_transform import LAST_APPLIED, DependentTransform
+from runner.proxy.ownership import PRIMARY_RESOURCE
+from runner.sources.dependent_transform import DependentTransform
 from runner.testing.cluster import CONFIG_MAPS, SECRETS
 
 CANARY = "Q0FOQVJZ"
+COPIES = ["kubectl.kubernetes.io/last-applied-configuration", "kapp.k14s.io/original", "note"]
+"""Annotations in which tools, or people, repeat an object's values."""
+STATUS = {"autoscaling.alpha.kubernetes.io/conditions": "[1]", "autoscaling.alpha.kubernetes.io/current-metrics": "[2]"}
+SPEC = {"autoscaling.alpha.kubernetes.io/metrics": "[3]", "autoscaling.alpha.kubernetes.io/behavior": "{}"}
 
 
 def body(**parts: Any) -> Object:
@@ -40,17 +45,31 @@ def test_of_the_status_only_followed_fields_are_kept() -> None:
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_no_value_of_a_secret_is_kept(version: str) -> None:
-    """Neither data nor what `kubectl apply` repeats of it can be read; keys and other annotations can."""
+    """Neither data nor what tools repeat of it in annotations can be read; keys, and annotations of ours, can."""
     obj = body(data={"password": CANARY, "other": "eA=="}, stringData={"word": CANARY}, type="Opaque")
-    obj["metadata"]["annotations"] = {LAST_APPLIED: json.dumps({"data": {"password": CANARY}}), "note": "hello"}
+    copies = dict.fromkeys(COPIES, json.dumps({"data": {"password": CANARY}}))
+    obj["metadata"]["annotations"] = {**copies, PRIMARY_RESOURCE: "a/one"}
     before = copy.deepcopy(obj)
     kept = DependentTransform(GVK("", version, "Secret"))(obj)
     assert CANARY not in json.dumps(kept)
     assert set(kept["data"]) == {"password", "other"}
     assert kept["type"] == "Opaque"
-    assert kept["metadata"]["annotations"]["note"] == "hello"
+    assert set(kept["metadata"]["annotations"]) == {*COPIES, PRIMARY_RESOURCE}
+    assert kept["metadata"]["annotations"][PRIMARY_RESOURCE] == "a/one"
     assert kept["metadata"]["labels"] == {"a": "b"}
     assert obj == before
+
+
+@pytest.mark.parametrize("annotations", [SPEC, {}], ids=["some", "none"])
+def test_status_that_stands_in_annotations_is_not_kept(annotations: dict[str, str]) -> None:
+    """An autoscaler of the version v1 has its conditions there, and a part of its spec, which is kept."""
+    before, after = body(spec={"maxReplicas": 3}), body(spec={"maxReplicas": 3})
+    if annotations:
+        before["metadata"]["annotations"] = annotations
+    after["metadata"]["annotations"] = {**annotations, **STATUS}
+    transform = DependentTransform(GVK("autoscaling", "v1", "HorizontalPodAutoscaler"))
+    assert transform(after) == transform(before) == before
+    assert DependentTransform(CONFIG_MAPS.gvk)(after) == after
 
 
 def test_equal_values_of_a_secret_stay_equal_and_others_differ() -> None:
@@ -58,6 +77,15 @@ def test_equal_values_of_a_secret_stay_equal_and_others_differ() -> None:
     transform = DependentTransform(SECRETS.gvk)
     first, same, other = (transform(body(data={"k": value}))["data"]["k"] for value in (CANARY, CANARY, "eA=="))
     assert first == same != other
+
+
+def test_a_followed_value_of_a_secret_is_kept_as_a_hash() -> None:
+    """`watchDependentStatus` may name `data.password`: a change is seen, the value is not; what isn't there is None."""
+    transform = DependentTransform(SECRETS.gvk, fields=["data.password", "data.missing"])
+    first, same, other = (transform(body(data={"password": value})) for value in (CANARY, CANARY, "eA=="))
+    assert CANARY not in json.dumps(first)
+    assert first["status"] == same["status"] != other["status"]
+    assert first["status"]["data.missing"] is None
 
 
 def test_a_secret_without_data_is_kept_as_it_is() -> None:

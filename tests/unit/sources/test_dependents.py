@@ -3,131 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from runner.clock import Clock, SystemClock
-from runner.kube.client import KubeClient
-from runner.kube.discovery import Discovery, Resource
+from runner.kube.discovery import Resource
 from runner.kube.objects import GVK, Object, name_of
-from runner.logs import Logger, RecordingSink
-from runner.proxy.exchange import Owner
-from runner.settings import KubeSettings
-from runner.sources.dependent_changes import OwnerWatch
-from runner.sources.dependents import DependentSources
-from runner.sources.informer import State, WatchContext
-from runner.sources.own_writes import OwnerKey
-from runner.sources.store import Change, ChangeKind
+from runner.proxy.ownership import PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, type_of
+from runner.sources.informer import State
+from runner.sources.store import ChangeKind
 from runner.testing.apiserver import FakeApiServer
 from runner.testing.clock import FakeClock
 from runner.testing.cluster import CONFIG_MAPS, NAMESPACES, SECRETS
-from runner.testing.faults import HttpFaultProxy, Rule
-from runner.testing.informers import QUICK, Site
-from runner.testing.waiting import ended, eventually
-from runner.watches.model import Content, DependentStatus, Watch
+from runner.testing.informers import Site
+from runner.testing.waiting import eventually
+from runner.watches.model import DependentStatus, Watch
 from runner.workqueue.request import Request
-
-PROBE = Watch(gvk=GVK("bugs.example.com", "v1", "Probe"), content=Content())
-OWNER = Owner(gvk=PROBE.gvk, namespace="test", name="one", uid="u1")
-MINE = OwnerKey(group="bugs.example.com", kind="Probe", namespace="test", name="one")
-ONE = Request(PROBE.gvk, "test", "one")
-
-
-@dataclass(kw_only=True)
-class Ledger:
-    """Knows who made a change, once it is told; `hold` keeps the questions."""
-
-    writers: frozenset[OwnerKey] = frozenset()
-    hold: bool = False
-    waiting: list[Callable[[frozenset[OwnerKey]], None]] = field(default_factory=list)
-
-    def settle(self, *, gvk: GVK, change: Change, then: Callable[[frozenset[OwnerKey]], None]) -> None:
-        """Answer now, or keep the question."""
-        assert gvk.kind
-        assert change.kind is not ChangeKind.ADDED
-        if self.hold:
-            self.waiting.append(then)
-        else:
-            then(self.writers)
-
-
-@dataclass(kw_only=True)
-class Following:
-    """Sources at work, and what came of them."""
-
-    sources: DependentSources
-    ledger: Ledger = field(default_factory=Ledger)
-    enqueued: list[Request] = field(default_factory=list)
-    reported: list[tuple[Request, ChangeKind, str]] = field(default_factory=list)
-    sink: RecordingSink = field(default_factory=RecordingSink)
-    gone: set[Request] = field(default_factory=set)
-    """Owners that don't exist."""
-
-    def enqueue(self, request: Request, *, fresh: bool) -> None:
-        """Take what goes into a queue."""
-        assert fresh
-        self.enqueued.append(request)
-
-    def report(self, request: Request, *, gvk: GVK, change: Change) -> None:
-        """Take what is reported."""
-        assert gvk.kind
-        self.reported.append((request, change.kind, name_of(change.obj)))
-
-    async def ensure(self, resource: Resource = CONFIG_MAPS, *, namespace: str = "test", owner: Owner = OWNER) -> None:
-        """Ask for a watch as the proxy does."""
-        await self.sources.ensure(resource, namespace=namespace, owner=owner)
-
-    def refusals(self) -> list[str]:
-        """Return why something is not watched."""
-        sentence = "Resource will not be watched/cached."
-        return [str(record["reason"]) for record in self.sink.records if record["msg"] == sentence]
-
-
-@contextlib.asynccontextmanager
-async def following(
-    kubeconfig: Path,
-    *,
-    watches: Sequence[Watch] = (PROBE,),
-    namespaces: Sequence[str] = (),
-    namespaced: bool = True,
-    clock: Clock | None = None,
-    running: bool = True,
-) -> AsyncIterator[Following]:
-    """Run the sources for *watches* during the block; *namespaced* tells where their objects are."""
-    async with KubeClient(settings=KubeSettings(kubeconfig=str(kubeconfig))) as client:
-        found = Following(sources=None)  # type: ignore[arg-type]  # set below: its callbacks are needed first
-        found.sources = DependentSources(
-            owners=[
-                OwnerWatch(
-                    watch=watch,
-                    enqueue=found.enqueue,
-                    namespaced=lambda: namespaced,
-                    known=lambda request: request not in found.gone,
-                )
-                for watch in watches
-            ],
-            context=WatchContext(
-                client=client,
-                discovery=Discovery(client=client),
-                settings=QUICK,
-                clock=clock or SystemClock(),
-                logger=Logger("dependents", sink=found.sink, level="debug"),
-            ),
-            judge=found.ledger,
-            reporter=found,
-            namespaces=namespaces,
-        )
-        task = asyncio.create_task(found.sources.run() if running else asyncio.Event().wait())
-        await asyncio.sleep(0)  # the task begins
-        try:
-            yield found
-        finally:
-            await ended(task)
+from tests.unit.sources.dependents_following import (
+    MINE,
+    ONE,
+    OWNER,
+    PROBE,
+    Following,
+    barrier,
+    following,
+    owned,
+    replace_with,
+)
 
 
 @pytest.fixture
@@ -136,30 +40,6 @@ async def ours(site: Site) -> AsyncIterator[Following]:
     async with following(site.kubeconfig) as found:
         await found.ensure()
         yield found
-
-
-def owned(
-    name: str, *, owner: str = "one", version: str = "v1", resource: Resource = CONFIG_MAPS, **parts: Any
-) -> Object:
-    """Return an object that an owner's run made."""
-    reference = {"apiVersion": f"bugs.example.com/{version}", "kind": "Probe", "name": owner, "uid": "u1"}
-    metadata = {"name": name, "ownerReferences": [reference], **parts.pop("metadata", {})}
-    return {"apiVersion": resource.gvk.api_version, "kind": resource.gvk.kind, "metadata": metadata, **parts}
-
-
-async def replace_with(site: Site, body: Object, *, resource: Resource = CONFIG_MAPS) -> None:
-    """Replace an object of the site's namespace."""
-    metadata = {**body["metadata"], **({"namespace": site.namespace} if resource.namespaced else {})}
-    await site.client.replace(resource, body={**body, "metadata": metadata})
-
-
-async def barrier(site: Site, found: Following, *, name: str = "barrier") -> None:
-    """Return when a later change of another owner's dependent has arrived."""
-    await site.client.create(CONFIG_MAPS, namespace=site.namespace, body=owned(name, owner=name))
-    await replace_with(site, owned(name, owner=name, data={"k": "new"}))
-    last = Request(PROBE.gvk, "test", name)
-    await eventually(lambda: last in found.enqueued)
-    found.enqueued.remove(last)
 
 
 async def test_a_watch_is_open_when_ensure_returns(site: Site, ours: Following) -> None:
@@ -256,6 +136,25 @@ async def test_dependents_of_an_owner_that_is_gone_concern_nobody(site: Site, ou
     assert [request for request, _, _ in ours.reported if request == ONE] == []
 
 
+async def test_dependents_of_an_earlier_object_of_that_name_are_not_its_own(site: Site, ours: Following) -> None:
+    """What the garbage collector takes after that one, or somebody changes until then, starts nothing."""
+    for name in ("dep", "named"):
+        await site.client.create(CONFIG_MAPS, namespace="test", body=owned(name))
+    annotations = {PRIMARY_RESOURCE: "test/one", PRIMARY_RESOURCE_TYPE: type_of(PROBE.gvk)}
+    await replace_with(site, owned("named", metadata={"annotations": annotations, "ownerReferences": []}))
+    await eventually(lambda: ours.enqueued)
+    ours.enqueued.clear()
+    ours.reported.clear()
+    ours.uids[ONE] = "u2"
+    await replace_with(site, owned("dep", data={"k": "changed"}))
+    await site.client.delete(CONFIG_MAPS, namespace="test", name="dep")
+    await barrier(site, ours)
+    assert ours.enqueued == []
+    assert [name for request, _, name in ours.reported if request == ONE] == []
+    await site.client.delete(CONFIG_MAPS, namespace="test", name="named")
+    await eventually(lambda: ONE in ours.enqueued)
+
+
 async def test_all_versions_of_a_kind_and_all_watches_share_one_informer(site: Site) -> None:
     """A change starts both versions of its owner, is reported once, and the kind is listed once."""
     second = replace(PROBE, gvk=GVK("bugs.example.com", "v2", "Probe"))
@@ -309,6 +208,15 @@ async def test_what_the_watch_does_not_want_is_not_watched(site: Site, keys: dic
         await found.ensure()
         assert found.sources.states() == {}
         assert found.refusals() == [reason]
+
+
+@pytest.mark.parametrize("group", ["", "events.k8s.io"])
+async def test_events_are_never_watched(site: Site, group: str) -> None:
+    """They expire by themselves, which is nobody's deed."""
+    async with following(site.kubeconfig) as found:
+        await found.ensure(Resource(gvk=GVK(group, "v1", "Event"), plural="events"))
+        assert found.sources.states() == {}
+        assert found.refusals() == ["Events expire by themselves"]
 
 
 async def test_a_watch_that_does_not_want_a_kind_gets_nothing_of_it(site: Site) -> None:
@@ -369,65 +277,6 @@ async def test_each_watched_namespace_has_its_informer(site: Site) -> None:
         await replace_with(site, {**body, "data": {"k": "v"}})
         await barrier(site, found)
         assert found.enqueued == [ONE]
-
-
-async def test_a_kind_that_must_not_be_listed_costs_no_wait(site: Site, tmp_path: Path) -> None:
-    """It is known at once, is shown as forbidden, logged once, and watched as soon as the right is there."""
-    async with HttpFaultProxy(upstream_kubeconfig=site.kubeconfig) as proxy:
-        rule = proxy.rule(Rule(path="/configmaps", status=403))
-        clock = FakeClock()  # it stands still: whoever waits for two seconds waits for ever
-        async with following(proxy.kubeconfig(tmp_path / "faulty"), clock=clock) as found:
-            await found.ensure()
-            assert found.sources.states() == {CONFIG_MAPS.gvk: {"": State.FORBIDDEN}}
-            await found.ensure()
-            rule.cancel()
-            await clock.advance(1.0)
-            await eventually(lambda: found.sources.states() == {CONFIG_MAPS.gvk: {"": State.SYNCED}})
-            assert [record["msg"] for record in found.sink.records if record["level"] == "error"] == [
-                "A right to list or watch is missing; waiting for it"
-            ]
-            await site.client.create(CONFIG_MAPS, namespace="test", body=owned("dep"))
-            await replace_with(site, owned("dep", data={"k": "v"}))
-            await eventually(lambda: found.enqueued == [ONE])
-
-
-async def test_a_server_that_is_silent_is_waited_for_once(site: Site, tmp_path: Path) -> None:
-    """After two seconds all who wait go on; later ones don't wait, in no namespace."""
-    clock = FakeClock()
-    async with HttpFaultProxy(upstream_kubeconfig=site.kubeconfig) as proxy:
-        rule = proxy.rule(Rule(path="/configmaps", hold=True))
-        async with following(proxy.kubeconfig(tmp_path / "slow"), clock=clock, namespaces=["test", "two"]) as found:
-            first = asyncio.create_task(found.ensure())
-            await clock.advance(1.0)
-            waiting = asyncio.gather(first, found.ensure())
-            await clock.advance(0.9)
-            assert not first.done()
-            await clock.advance(0.2)
-            await waiting
-            await found.ensure()
-            await found.ensure(namespace="two")
-            assert found.sources.states() == {CONFIG_MAPS.gvk: {"test": State.STARTING, "two": State.STARTING}}
-            rule.release()
-            await eventually(lambda: found.sources.states()[CONFIG_MAPS.gvk]["test"] is State.SYNCED)
-
-
-async def test_a_kind_that_is_not_served_is_told_as_missing(site: Site) -> None:
-    """The proxy may know a kind that is gone in the same moment; that costs no wait."""
-    gone = Resource(gvk=GVK("", "v1", "Gone"), plural="gones")
-    async with following(site.kubeconfig, clock=FakeClock()) as found:
-        await found.ensure(gone)
-        assert found.sources.states() == {gone.gvk: {"": State.MISSING}}
-
-
-async def test_what_is_asked_for_before_the_start_begins_with_it(site: Site) -> None:
-    """Nobody waits for sources that don't run yet."""
-    async with following(site.kubeconfig, running=False) as found:
-        await found.ensure()
-        assert found.sources.states() == {CONFIG_MAPS.gvk: {"": State.STARTING}}
-        task = asyncio.create_task(found.sources.run())
-        await eventually(lambda: found.sources.states() == {CONFIG_MAPS.gvk: {"": State.SYNCED}})
-        await ended(task)
-        await found.ensure(SECRETS)  # an operator that ends
 
 
 def with_status(*fields: str, **keys: Any) -> Watch:

@@ -13,6 +13,7 @@ from runner.kube.discovery import Resource
 from runner.kube.objects import GVK, Object, name_of
 from runner.logs import Logger, RecordingSink
 from runner.proxy.exchange import Caller, Owner
+from runner.proxy.ownership import PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE
 from runner.sources.dependent_transform import DependentTransform
 from runner.sources.drift import DriftReporter
 from runner.sources.own_writes import OwnWrites
@@ -24,7 +25,7 @@ from runner.workqueue.request import Request
 WEBAPP = GVK("apps.example.com", "v1", "WebApp")
 DEPLOYMENT = GVK("apps", "v1", "Deployment")
 OWNER = Request(WEBAPP, "default", "shop")
-END = "; the role runs to put it back"
+END = "; the role runs again"
 
 
 def dependent(*, gvk: GVK = DEPLOYMENT, meta: Object | None = None, **parts: Any) -> Object:
@@ -56,7 +57,7 @@ class Site:
     def __init__(self) -> None:
         """Let the owner be there, and no run live."""
         self.owners: dict[Request, Object] = {OWNER: {"metadata": {"name": OWNER.name}}}
-        self.own = OwnWrites(lives=lambda _caller: False)
+        self.own = OwnWrites(lives=lambda _caller: False, clock=FakeClock())
         self.clock = FakeClock()
         self.sink = RecordingSink()
         self.told = Told()
@@ -176,6 +177,29 @@ async def test_putting_it_back_by_hand_is_no_drift(site: Site) -> None:
     assert len(await site.events()) == 2
 
 
+async def test_the_same_difference_is_told_once(site: Site) -> None:
+    """What a controller notes just after somebody's change is no second change; another difference is told whole."""
+    site.put(scaled(3))
+    site.by_hand(scaled(10))
+    noted = {"annotations": {"deployment.kubernetes.io/revision": "2"}}
+    site.by_hand(dependent(spec={"replicas": 10}, meta=noted))
+    assert (len(site.lines()), len(site.lines("debug"))) == (1, 1)
+    site.by_hand(dependent(spec={"replicas": 10, "paused": True}, meta=noted))
+    assert [entry["field"] for entry in site.lines()[1]["fields"]] == ["spec.replicas", "spec.paused"]
+    assert len(await site.events()) == 2
+
+
+async def test_the_same_change_after_it_was_put_back_is_told_again(site: Site) -> None:
+    """10 by hand, 3 by a run, 10 by hand, 3 by hand, 10 by hand: three times somebody else made it 10."""
+    site.put(scaled(3))
+    site.by_hand(scaled(10))
+    site.by_run(scaled(3))
+    site.by_hand(scaled(10))
+    site.by_hand(scaled(3))
+    site.by_hand(scaled(10))
+    assert [line["fields"][0]["actual"] for line in site.lines()] == ["10", "10", "10"]
+
+
 async def test_each_owner_of_a_dependent_is_told_the_same(site: Site) -> None:
     """Two owners share a dependent: both get the Event, with the same values."""
     other = Request(WEBAPP, "default", "blog")
@@ -265,6 +289,45 @@ async def test_only_what_people_did_is_named(site: Site) -> None:
     ]
 
 
+BY_REFERENCE = {"ownerReferences": [{"apiVersion": "apps.example.com/v9", "kind": "WebApp", "name": "shop"}]}
+BY_ANNOTATIONS = {"annotations": {PRIMARY_RESOURCE: "default/shop", PRIMARY_RESOURCE_TYPE: "WebApp.apps.example.com"}}
+
+
+@pytest.mark.parametrize(
+    ("meta", "mark"),
+    [
+        (BY_REFERENCE, "owner reference"),
+        (BY_ANNOTATIONS, f"annotations {PRIMARY_RESOURCE} and {PRIMARY_RESOURCE_TYPE}"),
+    ],
+)
+@pytest.mark.parametrize(
+    "without",
+    [{}, {"ownerReferences": [{"apiVersion": "apps.example.com/v1", "kind": "WebApp", "name": "other"}]}],
+    ids=["nobody's", "another's"],
+)
+async def test_a_dependent_that_loses_its_owner_is_told_with_the_remedy(
+    site: Site, meta: Object, mark: str, without: Object
+) -> None:
+    """The line and the Event say that it isn't watched any more, and what to do; what else changed is not told."""
+    site.put(dependent(meta=meta, spec={"replicas": 3}))
+    site.by_hand(dependent(meta=without, spec={"replicas": 5}))
+    remedy = f"delete it, so that the role makes it anew, or put the {mark} back"
+    (line,) = site.lines()
+    assert (line["msg"], line["remedy"]) == (f"Dependent lost its {mark}", remedy)
+    said = f"Deployment default/web lost its {mark} to this object, so that it is not watched any more: {remedy}{END}"
+    assert await site.events() == [("DependentReleased", said)]
+
+
+async def test_annotations_of_a_secret_never_show(site: Site) -> None:
+    """Any of them may repeat the whole object, as tools that apply one do; neither its value nor a hash is told."""
+    secret = GVK("", "v1", "Secret")
+    names = ["kapp.k14s.io/original", "note", "added"]
+    site.put(dependent(gvk=secret, meta={"annotations": dict.fromkeys(names[:2], "old")}), gvk=secret)
+    site.by_hand(dependent(gvk=secret, meta={"annotations": dict.fromkeys(names, "new")}), gvk=secret)
+    fields = site.lines()[0]["fields"]
+    assert [(entry["desired"], entry["actual"]) for entry in fields] == [("differs", "differs")] * 3
+
+
 async def test_secrets_never_show(site: Site) -> None:
     """Of a Secret the name of the key is told, of an environment variable its name; no value in log or Event."""
     secret = GVK("", "v1", "Secret")
@@ -287,8 +350,8 @@ async def test_many_fields_are_counted(site: Site) -> None:
 
 async def test_long_values_leave_room_for_the_end_of_the_sentence(site: Site) -> None:
     """An Event holds 1 KiB: what doesn't fit is counted."""
-    site.put(dependent(data={f"k{number}": "a" * 100 for number in range(10)}))
-    site.by_hand(dependent(data={f"k{number}": "b" * 100 for number in range(10)}))
+    site.put(dependent(data={f"k{number}": "x" * 100 for number in range(10)}))
+    site.by_hand(dependent(data={f"k{number}": "y" * 100 for number in range(10)}))
     ((_, message),) = await site.events()
     assert len(message) < 1024
     assert message.endswith(f"; and 5 more{END}")

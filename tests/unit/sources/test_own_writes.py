@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -11,6 +12,8 @@ from runner.kube.objects import GVK, Object
 from runner.proxy.exchange import Caller, Owner
 from runner.sources.own_writes import OwnerKey, OwnWrites, WriteUnderWay
 from runner.sources.store import Change, ChangeKind
+from runner.testing.clock import FakeClock
+from runner.testing.waiting import ended
 
 DEPLOYMENT = GVK("apps", "v1", "Deployment")
 DEPLOYMENTS = Resource(gvk=DEPLOYMENT, plural="deployments")
@@ -43,12 +46,13 @@ class Ledger:
     def __init__(self, *, remembered: int = 100) -> None:
         """Let every run live."""
         self.over: set[Caller] = set()
-        self.own = OwnWrites(lives=lambda run: run not in self.over, remembered=remembered)
+        self.clock = FakeClock()
+        self.own = OwnWrites(lives=lambda run: run not in self.over, clock=self.clock, remembered=remembered)
         self.told: list[set[OwnerKey]] = []
 
     def wrote(self, run: Caller, answer: Object, *, verb: str = "patch", status: int = 200) -> None:
         """Note a write from its start to its answer."""
-        name = "" if verb == "create" else "web"
+        name = "" if verb in {"create", "deletecollection"} else "web"
         with self.own.writing(DEPLOYMENTS, namespace="ns", name=name, verb=verb, caller=run) as write:
             write.answered(status=status, body=json.dumps(answer).encode())
 
@@ -166,6 +170,38 @@ def test_the_version_of_the_kind_does_not_matter(ledger: Ledger) -> None:
     assert ledger.told == [{key("a")}]
 
 
+async def test_a_write_that_hangs_hides_a_change_for_half_a_minute(ledger: Ledger) -> None:
+    """Then the change counts as somebody else's; a later one waits for its own time, and the answer still tells."""
+    task = asyncio.create_task(ledger.own.run())
+    with ledger.own.writing(DEPLOYMENTS, namespace="ns", name="web", verb="patch", caller=caller("a")) as write:
+        ledger.ask(change(deployment(version=5)))
+        await ledger.clock.advance(20)
+        ledger.ask(change(deployment(version=6)))
+        assert ledger.told == []
+        await ledger.clock.advance(15)
+        assert ledger.told == [set()]
+        write.answered(status=200, body=json.dumps(deployment(version=6)).encode())
+        assert ledger.told == [set(), {key("a")}]
+    await ledger.clock.advance(60)
+    assert ledger.told == [set(), {key("a")}]
+    await ended(task)
+
+
+async def test_writes_without_a_pause_hide_a_change_no_longer(ledger: Ledger) -> None:
+    """A creation hangs and a write of the object, one after the other: the wait is counted from the change on."""
+    task = asyncio.create_task(ledger.own.run())
+    added = change(deployment(version=5), kind=ChangeKind.ADDED)
+    with ledger.own.writing(DEPLOYMENTS, namespace="ns", name="", verb="create", caller=caller("b")):
+        with ledger.own.writing(DEPLOYMENTS, namespace="ns", name="web", verb="patch", caller=caller("a")):
+            ledger.ask(added)
+            await ledger.clock.advance(25)
+        assert ledger.told == [], "the creation may have made it"
+        await ledger.clock.advance(10)
+        assert ledger.told == [set()]
+    assert ledger.told == [set()]
+    await ended(task)
+
+
 DELETED_STATUS: Object = {"kind": "Status", "status": "Success", "details": {"name": "web", "uid": "u"}}
 
 
@@ -194,6 +230,44 @@ def test_the_begin_of_an_own_deletion_is_own(ledger: Ledger) -> None:
     ledger.wrote(caller("a"), deployment(version=5), verb="delete")
     ledger.ask(change(deployment(version=5)))
     assert ledger.told == [{key("a")}]
+
+
+def going(*, version: int, uid: str = "u") -> Change:
+    """Return the change that gives a Deployment its deletion timestamp."""
+    old, new = deployment(version=version - 1, uid=uid), deployment(version=version, uid=uid)
+    new["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return Change(kind=ChangeKind.MODIFIED, obj=new, old=old)
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["before the answer", "after it"])
+def test_what_a_run_deletes_with_its_collection_is_its_own(ledger: Ledger, *, early: bool) -> None:
+    """Every object that the answer lists, its end as well as the begin of its deletion; no other change of it."""
+    gone = change(deployment(version=9), kind=ChangeKind.DELETED)
+    other = change(deployment(version=9, uid="another"), kind=ChangeKind.DELETED)
+    listed = {"kind": "DeploymentList", "items": [deployment(version=5), deployment(version=6, uid="more"), "odd"]}
+    with ledger.own.writing(DEPLOYMENTS, namespace="ns", name="", verb="deletecollection", caller=caller("a")) as write:
+        if early:
+            for event in (going(version=8), gone, other):
+                ledger.ask(event)
+            assert ledger.told == []
+        write.answered(status=200, body=json.dumps(listed).encode())
+    if not early:
+        for event in (going(version=8), gone, other):
+            ledger.ask(event)
+    assert ledger.told == [{key("a")}, {key("a")}, set()]
+    ledger.ask(change(deployment(version=5)))
+    ledger.over.add(caller("a"))
+    ledger.ask(going(version=8))
+    ledger.ask(gone)
+    assert ledger.told[3:] == [set(), {key("a")}, set()]
+
+
+def test_a_collection_that_is_being_deleted_hides_no_other_change(ledger: Ledger) -> None:
+    """Only what goes waits for the answer."""
+    with ledger.own.writing(DEPLOYMENTS, namespace="ns", name="", verb="deletecollection", caller=caller("a")):
+        ledger.ask(change(deployment(version=5)))
+        ledger.ask(change(deployment(version=1, uid="new"), kind=ChangeKind.ADDED))
+        assert ledger.told == [set(), set()]
 
 
 def test_memory_is_bounded() -> None:

@@ -222,18 +222,57 @@ async def test_what_may_not_be_listed_is_not_tried(
     server = RecoveryServer(config_maps(), Kind(kind="Secret", plural="secrets"), OWNERS)
     server.rules, server.incomplete = [rule], incomplete
     async with searching(server, folder=tmp_path, namespaces=("a",)) as search:
-        await search.recovery.run()
+        await over(search)
     assert server.reviewed == ["a"]
     assert {path.rpartition("/")[2] for path, _ in server.lists} == listed
 
 
+async def over(search: Search, *, seconds: float = 0) -> None:
+    """Run a search until it has looked at everything, and *seconds* longer."""
+    task = asyncio.create_task(search.recovery.run())
+    await search.recovery.wait(unless=asyncio.Event(), limit=10)
+    await eventually(lambda: task.done() or search.clock.sleeping)
+    await search.clock.advance(seconds)
+    await ended(task)
+
+
+ALL_RIGHTS: list[Object] = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["known before", "refused"])
+async def test_a_right_that_comes_later_heals_by_itself(tmp_path: Path, *, told: bool) -> None:
+    """Every five minutes one review asks for it, quietly; then the kind is looked at, and only that one."""
+    secrets = Kind(kind="Secret", plural="secrets", pages=[[OURS]], status=200 if told else 403)
+    server = RecoveryServer(config_maps(), secrets, OWNERS)
+    narrow = [{"apiGroups": ["", "example.com"], "resources": ["configmaps", "webapps"], "verbs": READS}]
+    server.rules = narrow if told else None
+    async with searching(server, folder=tmp_path) as search:
+        task = asyncio.create_task(search.recovery.run())
+        await search.recovery.wait(unless=asyncio.Event(), limit=10)
+        server.rules = narrow
+        for _ in range(3):
+            await eventually(lambda: search.clock.sleeping)
+            before = server.requests
+            await search.clock.advance(300)
+            await eventually(lambda: search.clock.sleeping)
+            assert server.requests == before + 1
+        assert (search.kinds(), len(search.lines("info"))) == (["/v1, Kind=ConfigMap"], 1)
+        server.rules, secrets.status = ALL_RIGHTS, 200
+        await search.clock.advance(300)
+        await task
+    assert search.kinds() == ["/v1, Kind=ConfigMap", "/v1, Kind=Secret"]
+    assert (server.listed("configmaps"), server.listed("secrets")) == (1, 1 if told else 2)
+    assert [line["watched"] for line in search.lines("info")] == [["/v1, Kind=ConfigMap"], ["/v1, Kind=Secret"]]
+
+
 @pytest.mark.parametrize("status", [403, 404, 405])
 async def test_a_refused_kind_is_no_trouble(tmp_path: Path, status: int) -> None:
-    """A missing right, or a kind that can't be listed: a debug line, and no second try."""
+    """A missing right, or a kind that can't be listed: a debug line, and no second try while rights can't be told."""
     secrets = Kind(kind="Secret", plural="secrets", status=status)
     async with searching(RecoveryServer(config_maps(), secrets, OWNERS), folder=tmp_path) as search:
-        await search.recovery.run()
+        await over(search, seconds=1000)
     assert search.kinds() == ["/v1, Kind=ConfigMap"]
+    assert search.server.listed("secrets") == 1
     assert [record["kind"] for record in search.lines("debug")] == ["/v1, Kind=Secret"]
     assert len(search.lines("info")) == 1
 

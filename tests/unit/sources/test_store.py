@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from runner.kube.objects import Object
 from runner.sources.store import Change, ChangeKind, Store
 
@@ -74,6 +76,16 @@ def test_a_complete_list_tells_exactly_the_differences() -> None:
     assert {entry["metadata"]["name"] for entry in store} == {"new", "same", "changed", "again"}
 
 
+def test_what_a_list_brought_is_marked() -> None:
+    """More may have happened in between than its changes tell; a watch tells each one."""
+    store = Store()
+    store.replace([obj("gone"), obj("changed"), obj("again")])
+    listed = store.replace([obj("new"), obj("changed", version="2"), obj("again", version="3", uid="other")])
+    assert [change.relisted for change in listed] == [True] * 5
+    watched = [*store.put(obj("new", version="4")), *store.put(obj("b")), *store.remove(obj("b", version="6"))]
+    assert [change.relisted for change in watched] == [False] * 3
+
+
 def test_an_empty_list_deletes_everything() -> None:
     """When nothing is listed everything is gone."""
     store = Store()
@@ -127,7 +139,8 @@ def test_what_is_not_worth_keeping_any_more_is_told_once_and_dropped() -> None:
         store.put(labelled("a"))
         assert store.wants(obj("a", version="2"))
         changes = store.put(obj("a", version="2")) if method == "put" else store.replace([obj("a", version="2")])
-        assert changes == [Change(kind=ChangeKind.MODIFIED, obj=obj("a", version="2"), old=labelled("a"))]
+        modified = Change(kind=ChangeKind.MODIFIED, obj=obj("a", version="2"), old=labelled("a"))
+        assert changes == [dataclasses.replace(modified, relisted=method == "replace")]
         assert len(store) == 0
         assert store.put(obj("a", version="3")) == []
 

@@ -28,7 +28,6 @@ OBJ = {
         ("status.conditions[type=Ready].status", "True"),
         ("status.conditions[type=example.com/Up].status", "False"),
         ("status.conditions[type=Gone].status", None),
-        ("status.conditions[type].status", None),
         ("status.capacity[example.com/gpu]", "2"),
         ("status.mixed[count=5]", {"count": 5}),
         ("status.availableReplicas.deeper", None),
@@ -43,7 +42,11 @@ def test_a_path_finds_its_value(text: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", ".", "status.", ".status", "a..b", "[0]", "a[", "a]", "a[]", "a[0", "a.[0]", "a[0]b", "a[[0]]"]
+    "text",
+    [
+        *("", ".", "status.", ".status", "a..b", "[0]", "a[", "a]", "a[]", "a[0", "a.[0]", "a[0]b", "a[[0]]"),
+        *("a[Ready]", "a[-1]", "a[=Ready]"),
+    ],
 )
 def test_what_is_no_path_is_refused(text: str) -> None:
     """The error has the text as it was written."""

@@ -183,6 +183,7 @@ def test_unknown_keys_are_ignored_and_noted_with_their_line(project: Project) ->
             "ANSIBLE_VERBOSITY_<KIND>_<GROUP>"
         ),
         "line 8: unknown key blacklist.apiVersion is ignored; did you mean blacklist.version?",
+        "line 8: the entry of blacklist (/, Kind=Pod) matches nothing; add its version",
         "line 9: unknown key selector.matchLabel is ignored; did you mean selector.matchLabels?",
         "line 7: unknown key finalizer.Rolle is ignored; did you mean finalizer.role?",
     )

@@ -13,6 +13,10 @@ from tests.unit.watches.conftest import Project
 
 MINIMAL = "- version: v1\n  kind: Web\n  role: web\n"
 PLACE = "watches.yaml, line 4, entry 1 (/v1, Kind=Web), field "
+FIELD_REMEDY = (
+    "it must begin with `status.` and have single dots between names; a list item is `[0]` or `[type=Ready]`, "
+    "a key with dots `[example.com/gpu]`"
+)
 
 
 def test_our_own_keys_reach_the_watch_and_some_say_that_they_do_nothing_yet(project: Project) -> None:
@@ -77,11 +81,20 @@ def test_our_own_keys_reach_the_watch_and_some_say_that_they_do_nothing_yet(proj
             "watchDependentStatus.fields: must not be empty; list fields such as status.readyReplicas",
         ),
         (
-            "watchDependentStatus: [{version: v1, kind: Pod, fields: [status..x]}]",
-            (
-                'watchDependentStatus.fields: "status..x" is no field; '
-                "write names with single dots between them, as in status.readyReplicas"
-            ),
+            "watchDependentStatus: [{version: v1, kind: Pod, fields: [status.x, status..x]}]",
+            f'watchDependentStatus.fields: "status..x" is no field of a status; {FIELD_REMEDY}',
+        ),
+        (
+            "watchDependentStatus: [{version: v1, kind: Pod, fields: [phase]}]",
+            f'watchDependentStatus.fields: "phase" is no field of a status; {FIELD_REMEDY}',
+        ),
+        (
+            "watchDependentStatus: [{version: v1, kind: Pod, fields: [spec.replicas]}]",
+            f'watchDependentStatus.fields: "spec.replicas" is no field of a status; {FIELD_REMEDY}',
+        ),
+        (
+            "watchDependentStatus: [{version: v1, kind: Pod, fields: ['status.conditions[Ready].status']}]",
+            f'watchDependentStatus.fields: "status.conditions[Ready].status" is no field of a status; {FIELD_REMEDY}',
         ),
         ("handlers: roles/web", 'handlers: "roles/web" is no Python file; name one, as in handlers/thing.py'),
         ("handlers: gone.py", "handlers: DIR/gone.py was not found; create it or correct the path"),

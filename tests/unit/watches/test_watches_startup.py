@@ -92,6 +92,49 @@ def test_a_full_entry_is_told_with_what_it_sets(project: Project) -> None:
     assert record["namespaces"] == ["one", "two"]
 
 
+def test_what_an_entry_says_of_dependents_is_told_where_it_is_not_the_default(project: Project) -> None:
+    """Behind the other fields: which are watched, which status counts, and which kinds are left out."""
+    text = """
+- group: test.io
+  version: v1
+  kind: Web
+  role: web
+  markUnsafe: true
+  watchDependentResources: false
+  watchClusterScopedResources: true
+  watchDependentStatus:
+  - {group: apps, version: v1, kind: Deployment, fields: [status.replicas, "status.conditions[type=Available].status"]}
+  - {version: v1, kind: Pod, fields: [status.phase]}
+  blacklist: [{version: v1, kind: Secret}]
+"""
+    (record,) = logged(project, text)
+
+    assert list(record)[: len(HEADER) + len(FIELDS)] == [*HEADER, *FIELDS]
+    assert {name: record[name] for name in list(record)[len(HEADER) + len(FIELDS) :]} == {
+        "watchDependentResources": False,
+        "watchClusterScopedResources": True,
+        "watchDependentStatus": [
+            "apps/v1, Kind=Deployment: status.replicas, status.conditions[type=Available].status",
+            "/v1, Kind=Pod: status.phase",
+        ],
+        "blacklist": ["/v1, Kind=Secret"],
+    }
+
+
+def test_a_blacklisted_kind_that_matches_nothing_is_warned_of(project: Project) -> None:
+    """Without a version or a kind an entry matches nothing, as on the peer: the operator starts, and says so."""
+    items = "[{version: v1, kind: Secret}, {kind: ConfigMap}, {version: v1}, {}]"
+    *notes, record = logged(project, WEB.replace("}", f", blacklist: {items}}}"))
+
+    assert [(note["level"], note["msg"]) for note in notes] == [("warn", "A note on the watches file")] * 3
+    assert [note["note"] for note in notes] == [
+        "line 1: the entry of blacklist (/, Kind=ConfigMap) matches nothing; add its version",
+        "line 1: the entry of blacklist (/v1, Kind=) matches nothing; add its kind",
+        "line 1: the entry of blacklist (/, Kind=) matches nothing; add its version and kind",
+    ]
+    assert len(record["blacklist"]) == 4
+
+
 def test_a_flag_is_named_where_it_decides(project: Project) -> None:
     """Given on the command line, also with the default's value."""
     settings = Settings(
@@ -130,12 +173,16 @@ def test_specs_that_are_templates_are_warned_of(project: Project) -> None:
 
 
 def test_an_operator_that_injects_nothing_says_so_once(project: Project) -> None:
-    """With --inject-owner-ref=false there is one warning, however many watches ask for their dependents."""
+    """With --inject-owner-ref=false there is one warning, however many watches ask for their dependents or a status."""
     off = Settings(proxy=ProxySettings(inject_owner_references=False))
     second = WEB.replace("Web", "Shop")
-    told = [record for record in logged(project, WEB + second, settings=off) if NOT_INJECTED in record["msg"]]
-    assert [record["level"] for record in told] == ["warn"]
     without = WEB.replace("role: web", "role: web, watchDependentResources: false")
+    entry = "{group: apps, version: v1, kind: Deployment, fields: [status.replicas]}"
+    status = without.replace("false", f"false, watchDependentStatus: [{entry}]")
+    for text in (WEB + second, status):
+        told = [record for record in logged(project, text, settings=off) if NOT_INJECTED in record["msg"]]
+        assert [record["level"] for record in told] == ["warn"]
+        assert "watchDependentStatus" in told[0]["msg"]
     for records in (logged(project, WEB), logged(project, without, settings=off)):
         assert not any(NOT_INJECTED in record["msg"] for record in records)
 
