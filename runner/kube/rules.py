@@ -20,6 +20,8 @@ class Rules:
         told = status or {}
         self.complete = status is not None and not told.get("incomplete")
         """Whether what isn't told may not be done."""
+        self.vague = bool(told.get("incomplete"))
+        """Whether the API server answered that it can't tell all; asked again it will say the same."""
         self._rules: list[Mapping[str, Any]] = [rule for rule in told.get("resourceRules") or [] if rule]
 
     def may(self, verb: str, resource: Resource) -> bool:

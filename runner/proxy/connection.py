@@ -3,11 +3,13 @@
 aiohttp's parser hands over a connection for `Upgrade: websocket` only; behind any other upgrade, such as kubectl's
 SPDY/3.1, it goes on parsing HTTP. Here a request that asks for an upgrade is the last one that the parser sees until it
 is answered: bytes behind its head are held, and the transport is paused. Either a handler takes the connection over
-(`take_over`), or its answer is an ordinary one, and HTTP goes on with what was held.
+(`take_over`), or its answer is an ordinary one, and HTTP goes on with what was held. What is no upgrade to
+`runner.proxy.fence` is none here: the client of a watch that is not read from could leave unnoticed.
 
 Relies on these parts of aiohttp 3.14: `web.Server.__call__` makes the protocol (with `_loop` and `_kwargs`);
 `RequestHandler.data_received` appends `(message, payload)` to `_messages` and counts `_request_count`;
-`message.upgrade` is true for `Connection: upgrade` with any `Upgrade`; `finish_response` sends each answer;
+a `RawRequestMessage` (a message that was parsed) has `upgrade` true for `Connection: upgrade` with any `Upgrade`, and
+its `headers`; `finish_response` sends each answer;
 `_message_tail` has what came behind a WebSocket's head; `_drain_helper`, `_pause_transport_reading` and
 `_resume_transport_reading` are its flow control; `shutdown` is called when the server stops.
 
@@ -20,8 +22,10 @@ from __future__ import annotations
 import asyncio
 
 from aiohttp import web
+from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
+from runner.proxy.fence import is_upgrade
 from runner.proxy.streams import CHUNK
 
 _HEAD_END = b"\r\n\r\n"
@@ -162,7 +166,9 @@ class Connection(RequestHandler):
 
     def _asks_for_upgrade(self) -> bool:
         message, payload = self._messages[-1]
-        return bool(getattr(message, "upgrade", False)) and payload.is_eof()
+        if not isinstance(message, RawRequestMessage):  # what the parser refused
+            return False
+        return bool(message.upgrade) and is_upgrade(message) and payload.is_eof()
 
     def _through_head(self, data: bytes) -> tuple[bytes, bytes]:
         """Cut *data* behind the first end of a head that may ask for an upgrade; the parser doesn't mind either way."""

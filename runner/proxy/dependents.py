@@ -20,6 +20,10 @@ class Dependents(Protocol):
         """
         ...
 
+    def follow(self, resource: Resource, *, namespace: str, owner: Owner) -> None:
+        """Begin what `ensure` waits for: for objects that are there already."""
+        ...
+
 
 class Writing(Protocol):
     """One write of a run that is on its way to the API server."""

@@ -9,8 +9,10 @@ up in the middle of a layer.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from aiohttp import web
+from multidict import CIMultiDictProxy
 
 from runner.proxy.exchange import Exchange, Handler
 from runner.proxy.refusals import refusal
@@ -50,7 +52,16 @@ def writes(request: web.BaseRequest) -> bool:
     return request.method not in _READS or is_upgrade(request)
 
 
-def is_upgrade(request: web.BaseRequest) -> bool:
+class Head(Protocol):
+    """A request, or its parsed head."""
+
+    @property
+    def headers(self) -> CIMultiDictProxy[str]:
+        """Return its headers."""
+        ...
+
+
+def is_upgrade(request: Head) -> bool:
     """Tell whether *request* asks to become another protocol (exec, attach, port-forward).
 
     HTTP/2 without TLS (`h2c`, which Java's client and `curl --http2` offer each server) is none: the API server has no
@@ -59,7 +70,7 @@ def is_upgrade(request: web.BaseRequest) -> bool:
     return "upgrade" in _tokens(request, "Connection") and bool(_tokens(request, "Upgrade") - {"h2c"})
 
 
-def _tokens(request: web.BaseRequest, header: str) -> set[str]:
+def _tokens(request: Head, header: str) -> set[str]:
     tokens = ",".join(request.headers.getall(header, [])).lower().split(",")
     return {token.strip() for token in tokens} - {""}
 

@@ -2,11 +2,13 @@
 
 A change that a run made itself starts no further run of its owner (`runner.sources.own_writes`). The answer names the
 object's UID and new resource version, and the watch tells the same two. That holds for subresources, too: `status`
-answers the whole object, and `scale` a Scale with UID and resource version of the object that is scaled. The deletion
-of a collection answers a list of what is deleted.
+answers the whole object (so do `finalize` of a Namespace, and `approval` of a certificate request), and `scale` a Scale
+with UID and resource version of the object that is scaled. The deletion of a collection answers a list of what is
+deleted.
 
 An answer that carries the owner's marks has its kind watched, too: a role's patch of what is there may be all that ever
-touches a dependent that could not be watched when it was made, or when the operator started.
+touches a dependent that could not be watched when it was made, or when the operator started. Nobody waits for that
+watch: the object is there already.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ LookUp = Callable[[RequestInfo], Awaitable[Resource | None]]
 
 _DELETIONS = {"delete", "deletecollection"}
 _VERBS = {"create", "update", "patch"} | _DELETIONS
-_SUBRESOURCES = {"", "status", "scale", "ephemeralcontainers", "resize"}
+_SUBRESOURCES = {"", "status", "scale", "ephemeralcontainers", "resize", "finalize", "approval"}
 """Whose update and patch are answered with UID and resource version of the object; `proxy` may answer anything."""
 
 
@@ -42,19 +44,15 @@ def recording(own: OwnWrites, *, dependents: Dependents, look_up: LookUp) -> Lay
                 return await inner(exchange)
             # a request about a Namespace has its name in both places
             namespace = info.namespace if resource.namespaced else ""
-            ours = False
 
             def answered(status: int, _headers: Mapping[str, str], body: bytes) -> None:
-                nonlocal ours
                 writing.answered(status=status, body=body)
-                ours = status < 300 and info.verb not in _DELETIONS and _is_owned(body, owner=caller.owner)
+                if status < 300 and info.verb not in _DELETIONS and _is_owned(body, owner=caller.owner):
+                    dependents.follow(resource, namespace=namespace, owner=caller.owner)
 
             with own.writing(resource, namespace=namespace, name=info.name, verb=info.verb, caller=caller) as writing:
                 exchange.answer_watchers.append(answered)
-                answer = await inner(exchange)
-            if ours:  # the client has its answer, and waits for nothing
-                await dependents.ensure(resource, namespace=namespace, owner=caller.owner)
-            return answer
+                return await inner(exchange)
 
         return record
 

@@ -1,7 +1,8 @@
 """From a change of a dependent to runs of its owners: `DependentSources` feeds it with what its informers tell.
 
 A change passes the predicates, names its owners, and waits until the ledger of own writes knows who made it. An owner
-whose own run did is left out; the others go into their queues, and the drift is reported. Two kinds of changes are only
+whose own run did is left out; the others go into their queues, and the drift is reported. Where a write hangs for too
+long nobody can tell whether it made the change: the owners run, and nothing is reported. Two kinds of changes are only
 seen in part: what a list brought (`Change.relisted`) may hide another one behind the own write, so that every owner
 runs; and an object that a run wrote and that is new here, in a version that no run wrote, was changed before the watch
 was open.
@@ -41,8 +42,11 @@ class OwnerWatch:
 class Judge(Protocol):
     """Who made a change (`runner.sources.own_writes.OwnWrites`)."""
 
-    def settle(self, *, gvk: GVK, change: Change, then: Callable[[frozenset[OwnerKey]], None]) -> None:
-        """Call *then* with the owners whose own run made *change*, at once or when that is known."""
+    def settle(self, *, gvk: GVK, change: Change, then: Callable[[frozenset[OwnerKey] | None], None]) -> None:
+        """Call *then* with the owners whose own run made *change*, at once or when that is known.
+
+        None: it could not be found out in time.
+        """
         ...
 
     def newest(self, uid: str) -> int:
@@ -138,7 +142,8 @@ class DependentChanges:
                 uids = frozenset[str]().union(*(each.get((namespace, name), set()) for each in claims))
                 yield Request(owner.watch.gvk, namespace, name), uids
 
-    def _settled(self, hits: list[_Hit], writers: frozenset[OwnerKey], *, gvk: GVK, change: Change) -> None:
+    def _settled(self, hits: list[_Hit], told: frozenset[OwnerKey] | None, *, gvk: GVK, change: Change) -> None:
+        writers = told or frozenset()
         if change.kind is ChangeKind.ADDED and (writers or not self._judge.newest(uid_of(change.obj))):
             return  # as a run wrote it, or nothing is known of a run that did
         reported = set(writers)
@@ -149,6 +154,6 @@ class DependentChanges:
                 self._gathering.add(hit.request, enqueue=hit.enqueue)
                 continue
             hit.enqueue(hit.request, fresh=True)
-            if hit.key not in reported:  # two watches may see one owner, in two versions
+            if told is not None and hit.key not in reported:  # two watches may see one owner, in two versions
                 reported.add(hit.key)
                 self._reporter.report(hit.request, gvk=gvk, change=change)

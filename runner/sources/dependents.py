@@ -100,20 +100,13 @@ class DependentSources:
 
         Where it can't be opened now, that costs two seconds at most, and once a kind and namespace.
         """
-        watch = next((watch for watch in self._watches if watch.gvk == owner.gvk), None)
-        reason = reason_against(
-            watch,
-            resource,
-            owner_namespaced=bool(owner.namespace),
-            namespace=namespace,
-            namespaces=self._namespaces,
-        )
-        if watch is None or reason:
-            self._refuse(resource.gvk, namespace=namespace, owner=owner.gvk, reason=reason)
-            return
-        following = self._following(resource, namespace=namespace, watch=watch)
-        if self._group is not None:
+        following = self._wanted(resource, namespace=namespace, owner=owner)
+        if following is not None and self._group is not None:
             await self._opened(following)
+
+    def follow(self, resource: Resource, *, namespace: str, owner: Owner) -> None:
+        """Begin to watch objects of *resource* in *namespace* for *owner*."""
+        self._wanted(resource, namespace=namespace, owner=owner)
 
     def states(self) -> dict[GVK, dict[str, State]]:
         """Return the state of each informer by its kind and its namespace (empty: all, or cluster scope).
@@ -142,6 +135,21 @@ class DependentSources:
         for (gvk, namespace), following in list(self._followed.items()):
             found.setdefault(gvk, {})[namespace] = of(following.informer)
         return found
+
+    def _wanted(self, resource: Resource, *, namespace: str, owner: Owner) -> _Following | None:
+        """Return the informer at work for it, None where it is not to be watched."""
+        watch = next((watch for watch in self._watches if watch.gvk == owner.gvk), None)
+        reason = reason_against(
+            watch,
+            resource,
+            owner_namespaced=bool(owner.namespace),
+            namespace=namespace,
+            namespaces=self._namespaces,
+        )
+        if watch is None or reason:
+            self._refuse(resource.gvk, namespace=namespace, owner=owner.gvk, reason=reason)
+            return None
+        return self._following(resource, namespace=namespace, watch=watch)
 
     def _following(self, resource: Resource, *, namespace: str, watch: Watch) -> _Following:
         """Return the informer for *resource* in *namespace*, which may look at another version of the kind.
@@ -195,9 +203,11 @@ class DependentSources:
     async def _opened(self, following: _Following) -> None:
         if following.settled.is_set():
             return
-        with contextlib.suppress(TimeoutError):
-            await within(_OPENING_LIMIT, following.settled.wait(), clock=self._context.clock)
-        following.settled.set()
+        try:
+            with contextlib.suppress(TimeoutError):
+                await within(_OPENING_LIMIT, following.settled.wait(), clock=self._context.clock)
+        finally:  # also when the client leaves, which then sends its next write
+            following.settled.set()
 
     def _refuse(self, gvk: GVK, *, namespace: str, owner: GVK, reason: str) -> None:
         if (gvk, owner, namespace) not in self._refused:

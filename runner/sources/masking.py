@@ -39,12 +39,24 @@ _FREE_WORDS = {
 """Of fields whose parts may be anything, a password without any name included: `["--password", "hunter2"]`."""
 _PAIR_WORDS = {"value", "values", "val", "content", "contents", "text", "default"}
 """Of fields beside which another one may say what they are: `{name: X-Api-Key, value: hunter2}`."""
+_LIKE_PAIR_WORDS = _PAIR_WORDS | {"plain", "plaintext", "raw", "data", "string", "literal"}
+"""The same, where a name is there and tells: `{name: adminPassword, plain: hunter2}`."""
 _NAMED = "[name="
+_WORKLOAD_LISTS = {"containers", "initContainers", "ephemeralContainers", "volumes", "ports"}
+"""Lists whose elements have a name that says what they do: a container `auth` is as readable as others."""
+_WORKLOAD_FIELDS = {
+    "image", "imagePullPolicy", "port", "ports", "containerPort", "targetPort", "nodePort", "hostPort", "protocol",
+    "resources", "replicas",
+}  # fmt: skip
+"""The same for a list of any custom resource: `components[name=auth].replicas`."""
+_OF_LABELS = {"selector", "matchLabels", "nodeSelector"}
+"""Beside `metadata.labels`: where `environment` is the name of a label."""
 _INDEX = re.compile(r"\[[0-9]+\]\Z")
 _SECRET_KINDS = re.compile(r"secret|credential", re.IGNORECASE)
 _LOOKS_SECRET = re.compile(
     r"""
-    (?i:passw|passphrase|passcode|pass|pwd|token|secret|credential|key|auth|cookie|sig)[\w.-]*["']?\s*[=:\s]\s*\S
+    (?i:passw|passphrase|passcode|pwd|token|secret|credential|cookie|authorization|authentication|signature)
+      [\w.-]*["']?\s*[=:\s]\s*\S
     | \b(?i:basic|bearer)\s+\S
     | (?:^|\s)--?[a-zA-Z]                       # a command line
     | ://\S*[@?]                               # a URL with a user, or with parameters
@@ -60,6 +72,25 @@ _LOOKS_SECRET = re.compile(
     re.VERBOSE,
 )
 """A value that says itself what it is: an argument `--password=x`, a header, a URL with a user, a key of AWS."""
+_ASSIGNED = re.compile(r"""([\w.-]+)["']?(\s*[=:\s]\s*)(?=\S)""")
+"""A name within a value, and what is between it and what it names."""
+_SHORT_WORD = re.compile(
+    r"(api|app|access|account|admin|auth|basic|client|db|encryption|host|http|key|master|pass|private|proxy|root|shared"
+    r"|signing|smtp|ssh|ssl|tls|user)*(keys?|pass|pw|auth|sig)"
+)
+"""Words that tell only as a whole, or after another such word: `authkey`, and neither `valkey` nor `keycloak`."""
+_SHORT_ENDS = ("key", "keys", "pass", "pw", "auth", "sig")
+"""Before `=`, which no image has, the end is enough: `wordpresspass=hunter2`."""
+_IMAGE = re.compile(
+    r"""
+    (?=[^\s]*[/:])                             # what is but one word could be anything
+    ([a-z0-9][a-z0-9.-]*(:[0-9]+)?/)?          # registry
+    [a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*
+    (:\w[\w.-]{0,127})?
+    (@sha(256:[0-9a-f]{64}|512:[0-9a-f]{128}))?
+    """,
+    re.VERBOSE | re.ASCII,
+)
 _DOCUMENT = re.compile(r"\s*[\[{<]|.*[\r\n]", re.DOTALL)
 """A value that holds fields of its own, as a file in a ConfigMap or JSON in an annotation does."""
 
@@ -67,12 +98,10 @@ _DOCUMENT = re.compile(r"\s*[\[{<]|.*[\r\n]", re.DOTALL)
 def shown(difference: Difference, *, gvk: GVK) -> Mapping[str, str]:
     """Return *difference* as the log has it: `field`, and `desired` and `actual` as far as they may be read."""
     field = _cut(text_of(tuple(map(_readable, difference.path))), limit=2 * _LONGEST)
-    if (
-        is_secret(difference.path, gvk=gvk)
-        or _says(difference.desired)
-        or _says(difference.actual)
-        or _in_list(difference)
-    ):
+    says = any(
+        _says(value) and not _is_image(value, path=difference.path) for value in (difference.desired, difference.actual)
+    )
+    if says or is_secret(difference.path, gvk=gvk) or _in_list(difference):
         return {"field": field, "desired": DIFFERS, "actual": DIFFERS}
     return {"field": field, "desired": _text(difference.desired), "actual": _text(difference.actual)}
 
@@ -81,9 +110,31 @@ def is_secret(path: Path, *, gvk: GVK) -> bool:
     """Tell whether the values at *path* of a dependent of the kind *gvk* may be secret."""
     if _SECRET_KINDS.search(gvk.kind) and (path[:1] != ("metadata",) or path[1:2] == ("annotations",)):
         return True
-    return any(_tells(part) for part in path) or any(
+    return any(_tells_at(path, place=place) for place in range(len(path))) or any(
         _is_of_pair(part, element=before) for before, part in pairwise(path)
     )
+
+
+def _tells_at(path: Path, *, place: int) -> bool:
+    """Tell whether the part of *path* at *place* says that the values there may be secret."""
+    part = path[place]
+    if part.startswith(_NAMED):
+        return _tells(part) and _is_named_value(path[place + 1 :], of=path[place - 1])
+    return _telling(part) or (bool(_words(part) & _FREE_WORDS) and not _is_label(path, place=place))
+
+
+def _is_named_value(rest: Path, *, of: str) -> bool:
+    """Tell whether *rest* leads to what the name of an element of the list *of* names, as in a pair."""
+    if not rest or of in _WORKLOAD_LISTS or rest[0] in _WORKLOAD_FIELDS:
+        return False
+    return len(rest) == 1 or any(_words(part) & _LIKE_PAIR_WORDS for part in rest)
+
+
+def _is_label(path: Path, *, place: int) -> bool:
+    """Tell whether the part at *place* is the name of a label, and so the last one."""
+    if place != len(path) - 1:
+        return False
+    return path[place - 2 : place] == ("metadata", "labels") or path[place - 1] in _OF_LABELS
 
 
 def _is_of_pair(part: str, *, element: str) -> bool:
@@ -98,7 +149,11 @@ def _in_list(difference: Difference) -> bool:
 
 
 def _tells(name: str) -> bool:
-    return bool(_TELLING.search(name) or _words(name) & (_TELLING_WORDS | _FREE_WORDS))
+    return _telling(name) or bool(_words(name) & _FREE_WORDS)
+
+
+def _telling(name: str) -> bool:
+    return bool(_TELLING.search(name) or _words(name) & _TELLING_WORDS)
 
 
 def _words(name: str) -> set[str]:
@@ -108,7 +163,21 @@ def _words(name: str) -> set[str]:
 def _says(value: Any) -> bool:
     if not isinstance(value, str):
         return False
-    return len(value) > _LONGEST_READ or bool(_DOCUMENT.match(value) or _LOOKS_SECRET.search(value))
+    if len(value) > _LONGEST_READ or _DOCUMENT.match(value) or _LOOKS_SECRET.search(value):
+        return True
+    return any(_names_secret(name, by=by) for name, by in _ASSIGNED.findall(value))
+
+
+def _names_secret(name: str, *, by: str) -> bool:
+    """Tell whether a short word of *name* says that what *by* (a sign) gives to it may be secret: `api_key: x`."""
+    words = _words(name) | _words(name.lower())
+    return any(_SHORT_WORD.fullmatch(word) or ("=" in by and word.endswith(_SHORT_ENDS)) for word in words)
+
+
+def _is_image(value: Any, *, path: Path) -> bool:
+    """Tell whether *value* is the reference of a container image, where one is expected."""
+    of_image = path[-1] == "image" and isinstance(value, str) and len(value) <= _LONGEST_READ
+    return of_image and bool(_IMAGE.fullmatch(value))
 
 
 def _readable(part: str) -> str:

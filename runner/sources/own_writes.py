@@ -51,8 +51,8 @@ class OwnerKey:
         return cls(group=owner.gvk.group, kind=owner.gvk.kind, namespace=owner.namespace, name=owner.name)
 
 
-Then = Callable[[frozenset[OwnerKey]], None]
-"""Gets the owners whose own run made the change."""
+Then = Callable[[frozenset[OwnerKey] | None], None]
+"""Gets the owners whose own run made the change; None: nobody can tell yet whether one did."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class OwnWrites:
     def settle(self, *, gvk: GVK, change: Change, then: Then) -> None:
         """Call *then* with the owners whose own run made *change*: now, or as soon as no write of it is under way.
 
-        After half a minute it is called with what is known then, so that the change counts as somebody else's.
+        After half a minute it is called with what is known then: None, where that is nothing.
         """
         self._ask(_Question(gvk=gvk, change=change, then=then, until=self._clock.monotonic() + _PATIENCE))
 
@@ -166,7 +166,7 @@ class OwnWrites:
             late = [question for question in flight.waiting if question.until <= now]
             flight.waiting = [question for question in flight.waiting if question.until > now]
             for question in late:
-                question.then(self._writers(question.change))
+                question.then(self._writers(question.change) or None)
 
     def _pending(self, gvk: GVK, change: Change) -> _InFlight | None:
         namespace, name = namespace_of(change.obj), name_of(change.obj)

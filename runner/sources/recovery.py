@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from runner import errors
@@ -123,19 +123,26 @@ class Recovery:
     async def _right_came(self) -> bool:
         """Wait until a kind may be read that might not be; tell whether there are such kinds.
 
-        Where the API server can't tell all rights (a webhook authorizes), there is none: trying would be refused, and
-        a run's next write has the kind watched (`runner.proxy.record`).
+        Where the API server answers that it can't tell all rights (a webhook authorizes), there is none, and it isn't
+        asked again: trying would be refused, and a run's next write has the kind watched (`runner.proxy.record`).
         """
-        while self._without_right:
+        wanted = self._without_right
+        while wanted:
             await self._clock.sleep(_RIGHTS_INTERVAL)
-            rules = await self._rules()
-            wanted = self._without_right.items()
-            if any(_may_read(rules, resource, namespace=place, surely=True) for (_, place), resource in wanted):
+            rules = await self._rules({self._asked_in(place) for _, place in wanted})
+            if any(_may_read(rules, resource, namespace=place, surely=True) for (_, place), resource in wanted.items()):
                 return True
+            wanted = {key: resource for key, resource in wanted.items() if not rules[self._asked_in(key[1])].vague}
         return False
 
-    async def _rules(self) -> Mapping[str, Rules]:
-        return {namespace: await self._catalogue.rules(namespace) for namespace in self._namespaces or ("",)}
+    async def _rules(self, only: Collection[str] = ()) -> Mapping[str, Rules]:
+        """Return the rights in the namespaces that the operator watches, or in those of *only*, in their order."""
+        asked = [namespace for namespace in self._namespaces or ("",) if not only or namespace in only]
+        return {namespace: await self._catalogue.rules(namespace) for namespace in asked}
+
+    def _asked_in(self, place: str) -> str:
+        """Return the namespace whose review tells the rights in *place*; any of them has the cluster's."""
+        return place or next(iter(self._namespaces), "")
 
     def _tell(self, *, seconds: float) -> None:
         watched = sorted({str(gvk) for gvk in self._found})

@@ -32,7 +32,7 @@ def test_the_soak_tells_what_the_operator_holds(
     assert re.search(r"\| open files \| \d+\.\d \| \d+\.\d \|", told)
     rows = samples.read_text().splitlines()
     assert rows[0] == "seconds,memory_mib,files,threads,cpu_seconds"
-    assert len(rows) > seconds
+    assert len(rows) > seconds // 2
 
 
 async def test_the_latency_table_has_a_row_per_way(

@@ -107,7 +107,10 @@ async def test_a_list_of_five_mebibytes(ways: Ways, kube: KubeClient, namespace:
 )
 async def test_answers_are_the_api_servers_own(ways: Ways, method: str, target: str, headers: dict[str, str]) -> None:
     """Status, headers and body are the same directly and through the proxy."""
-    direct, proxied = await ways.both(method, target, headers)
+    for _ in range(5):  # a Table tells ages, and a second may pass between the two
+        direct, proxied = await ways.both(method, target, headers)
+        if proxied == direct:
+            break
     assert proxied == direct
 
 

@@ -152,7 +152,12 @@ async def test_an_answer_that_is_cut_does_not_look_complete(
             await answer.content.read()
 
 
-async def test_a_client_that_leaves_ends_the_request(upstream: Upstream, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "offer",
+    [b"", b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"],
+    ids=["plain", "h2c"],
+)
+async def test_a_client_that_leaves_ends_the_request(upstream: Upstream, tmp_path: Path, offer: bytes) -> None:
     """When the client of a watch hangs up, the connection to the API server is closed at once, by nobody's write."""
     ended = asyncio.Event()
 
@@ -164,7 +169,7 @@ async def test_a_client_that_leaves_ends_the_request(upstream: Upstream, tmp_pat
     upstream.answer = watch
     async with forwarding(tmp_path, server=upstream.url) as proxied:
         async with connected(proxied) as (reader, writer):
-            writer.write(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            writer.write(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: localhost\r\n" + offer + b"\r\n")
             await reader.readuntil(b"\r\n\r\n")
         async with asyncio.timeout(60):
             await ended.wait()

@@ -58,6 +58,10 @@ class Ensured:
         """Take it down."""
         self.calls.append((resource.label(), namespace, owner.uid))
 
+    def follow(self, resource: Resource, *, namespace: str, owner: Owner) -> None:
+        """Refuse: an object that is made must not be there before its watch."""
+        raise AssertionError
+
 
 @dataclass(kw_only=True)
 class Scene:

@@ -28,6 +28,11 @@ DEPLOYMENT = GVK("apps", "v1", "Deployment")
 RESOURCES = {
     "deployments": Resource(gvk=DEPLOYMENT, plural="deployments"),
     "namespaces": Resource(gvk=GVK("", "v1", "Namespace"), plural="namespaces", namespaced=False),
+    "certificatesigningrequests": Resource(
+        gvk=GVK("certificates.k8s.io", "v1", "CertificateSigningRequest"),
+        plural="certificatesigningrequests",
+        namespaced=False,
+    ),
 }
 CALLER = Caller(owner=Owner(gvk=GVK("example.com", "v1", "WebApp"), namespace="ns", name="shop", uid="u"), run="1")
 WEB = "/apis/apps/v1/namespaces/ns/deployments/web"
@@ -63,15 +68,19 @@ class Watched:
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self.ensured: list[tuple[str, str, Owner]] = []
+        self.followed: list[tuple[str, str, Owner]] = []
 
     async def ensure(self, resource: Resource, *, namespace: str, owner: Owner) -> None:
+        """Refuse: the layer has nothing to wait for."""
+        raise AssertionError
+
+    def follow(self, resource: Resource, *, namespace: str, owner: Owner) -> None:
         """Note it."""
-        self.ensured.append((resource.gvk.kind, namespace, owner))
+        self.followed.append((resource.gvk.kind, namespace, owner))
 
 
 async def look_up(info: RequestInfo) -> Resource | None:
-    """Know two kinds."""
+    """Know three kinds."""
     return RESOURCES.get(info.resource)
 
 
@@ -108,6 +117,12 @@ async def recorded(
         ("PATCH", f"{WEB}/ephemeralcontainers", ("Deployment", "ns", "web", "patch")),
         ("PATCH", f"{WEB}/resize", ("Deployment", "ns", "web", "patch")),
         ("PATCH", "/api/v1/namespaces/ns", ("Namespace", "", "ns", "patch")),
+        ("PUT", "/api/v1/namespaces/ns/finalize", ("Namespace", "", "ns", "update")),
+        (
+            "PUT",
+            "/apis/certificates.k8s.io/v1/certificatesigningrequests/csr/approval",
+            ("CertificateSigningRequest", "", "csr", "update"),
+        ),
     ],
 )
 async def test_a_write_is_told_before_and_after(
@@ -143,7 +158,6 @@ async def test_a_write_is_told_before_and_after(
         ("DELETE", f"{WEB}/scale", {}),
         ("PUT", f"{WEB}/proxy", {}),
         ("PATCH", f"{WEB}/proxy/a/b", {}),
-        ("PUT", f"{WEB}/approval", {}),
         ("PATCH", f"{WEB}?dryRun=All", {}),
         ("PATCH", "/apis/x.io/v1/namespaces/ns/unknowns/web", {}),
         ("PATCH", WEB, {"X-Nobody": "1"}),
@@ -222,7 +236,7 @@ ANOTHERS = {
 
 
 @pytest.mark.parametrize(
-    ("method", "status", "answer", "ensured"),
+    ("method", "status", "answer", "followed"),
     [
         ("PATCH", 200, OWNED, True),
         ("PATCH", 200, ANNOTATED, True),
@@ -242,7 +256,7 @@ async def test_what_a_write_finds_to_be_the_owners_is_watched(
     method: str,
     status: int,
     answer: object,
-    ensured: bool,
+    followed: bool,
 ) -> None:
     """The answer carries a reference to the run's owner, or its annotations: who only patches gets its watch back."""
     watched = Watched()
@@ -253,7 +267,7 @@ async def test_what_a_write_finds_to_be_the_owners_is_watched(
     ):
         assert got.status == status
         await got.read()
-    assert watched.ensured == ([("Deployment", "ns", CALLER.owner)] if ensured else [])
+    assert watched.followed == ([("Deployment", "ns", CALLER.owner)] if followed else [])
 
 
 @pytest.mark.parametrize("coding", ["gzip", "br"])
@@ -277,7 +291,7 @@ async def test_an_event_that_comes_before_the_answer_waits(
 ) -> None:
     """The watch tells of a change while the API server still answers: it is known as own when the answer is here."""
     own, sent, go = OwnWrites(lives=lambda _caller: True, clock=FakeClock()), asyncio.Event(), asyncio.Event()
-    told: list[frozenset[OwnerKey]] = []
+    told: list[frozenset[OwnerKey] | None] = []
 
     async def late(received: Received, writer: asyncio.StreamWriter) -> None:
         sent.set()
@@ -295,7 +309,7 @@ async def test_an_event_that_comes_before_the_answer_waits(
         assert not told
         go.set()
         answer = await request
-        assert [{key.name for key in writers} for writers in told] == [{"shop"}]
+        assert [{key.name for key in writers or ()} for writers in told] == [{"shop"}]
         answer.close()
 
 
@@ -304,7 +318,7 @@ async def test_a_write_whose_connection_breaks_leaves_nothing(
 ) -> None:
     """No answer: whoever waits is told that nobody of ours is known to have made the change."""
     own, sent, go = OwnWrites(lives=lambda _caller: True, clock=FakeClock()), asyncio.Event(), asyncio.Event()
-    told: list[frozenset[OwnerKey]] = []
+    told: list[frozenset[OwnerKey] | None] = []
 
     async def broken(_: Received, writer: asyncio.StreamWriter) -> None:
         sent.set()

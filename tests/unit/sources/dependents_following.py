@@ -37,13 +37,13 @@ ONE = Request(PROBE.gvk, "test", "one")
 class Ledger:
     """Knows who made a change, once it is told; `hold` keeps the questions."""
 
-    writers: frozenset[OwnerKey] = frozenset()
+    writers: frozenset[OwnerKey] | None = frozenset()
     hold: bool = False
     real: OwnWrites | None = None
     """Answers instead, where there is one."""
-    waiting: list[Callable[[frozenset[OwnerKey]], None]] = field(default_factory=list)
+    waiting: list[Callable[[frozenset[OwnerKey] | None], None]] = field(default_factory=list)
 
-    def settle(self, *, gvk: GVK, change: Change, then: Callable[[frozenset[OwnerKey]], None]) -> None:
+    def settle(self, *, gvk: GVK, change: Change, then: Callable[[frozenset[OwnerKey] | None], None]) -> None:
         """Answer now, or keep the question."""
         assert gvk.kind
         if self.real is not None:

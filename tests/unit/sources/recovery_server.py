@@ -55,6 +55,8 @@ class RecoveryServer:
         """Path and query of each list."""
         self.rules: list[Object] | None = None
         """What a review of rights tells; None: there are none."""
+        self.rules_in: dict[str, list[Object]] = {}
+        """Instead, for single namespaces."""
         self.incomplete = False
         self.reviewed: list[str] = []
         """The namespaces of the reviews."""
@@ -85,10 +87,12 @@ class RecoveryServer:
 
     async def _review(self, request: web.Request) -> web.Response:
         self.requests += 1
-        self.reviewed.append((await request.json())["spec"]["namespace"])
-        if self.rules is None:
+        namespace = (await request.json())["spec"]["namespace"]
+        self.reviewed.append(namespace)
+        rules = self.rules_in.get(namespace, self.rules)
+        if rules is None:
             return _status(404)
-        return web.json_response({"status": {"resourceRules": self.rules, "incomplete": self.incomplete}})
+        return web.json_response({"status": {"resourceRules": rules, "incomplete": self.incomplete}})
 
     async def _handle(self, request: web.Request) -> web.Response:
         self.requests += 1

@@ -126,6 +126,15 @@ async def test_a_change_waits_until_its_writer_is_known(site: Site, ours: Follow
     assert ours.enqueued == [ONE]
 
 
+async def test_what_nobody_can_tell_in_time_starts_a_run_and_is_not_reported(site: Site, ours: Following) -> None:
+    """The run's own write may hang: nobody is told that it was somebody else."""
+    await site.client.create(CONFIG_MAPS, namespace="test", body=owned("dep"))
+    ours.ledger.writers = None
+    await replace_with(site, owned("dep", data={"k": "v"}))
+    await eventually(lambda: ours.enqueued == [ONE])
+    assert ours.reported == []
+
+
 async def test_dependents_of_an_owner_that_is_gone_concern_nobody(site: Site, ours: Following) -> None:
     """What the garbage collector takes after it starts nothing."""
     ours.gone.add(ONE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from tests.unit.sources.dependents_following import (
     MINE,
     ONE,
     OWNER,
+    PROBE,
     barrier,
     following,
     owned,
@@ -67,6 +69,31 @@ async def test_a_server_that_is_silent_is_waited_for_once(site: Site, tmp_path: 
             assert found.sources.states() == {CONFIG_MAPS.gvk: {"": State.STARTING}}
             rule.release()
             await eventually(lambda: found.sources.states()[CONFIG_MAPS.gvk][""] is State.SYNCED)
+
+
+async def test_a_client_that_leaves_while_it_waits_was_waited_for(site: Site, tmp_path: Path) -> None:
+    """It may time out in less than two seconds, again and again: the writes after it don't wait."""
+    clock = FakeClock()
+    async with HttpFaultProxy(upstream_kubeconfig=site.kubeconfig) as proxy:
+        proxy.rule(Rule(path="/configmaps", hold=True))
+        async with following(proxy.kubeconfig(tmp_path / "slow"), clock=clock) as found:
+            leaving = asyncio.create_task(found.ensure())
+            await clock.advance(1.0)
+            assert not leaving.done()
+            await ended(leaving)
+            later = asyncio.create_task(found.ensure())
+            await clock.settle()
+            assert later.done()
+
+
+async def test_what_is_there_already_is_followed_without_a_wait(site: Site) -> None:
+    """The watch opens by itself, once; a kind that is not to be watched is told."""
+    async with following(site.kubeconfig, watches=[replace(PROBE, blacklist=(SECRETS.gvk,))]) as found:
+        for _ in range(2):
+            found.sources.follow(CONFIG_MAPS, namespace="test", owner=OWNER)
+            found.sources.follow(SECRETS, namespace="test", owner=OWNER)
+        await eventually(lambda: found.sources.states() == {CONFIG_MAPS.gvk: {"": State.SYNCED}})
+        assert len(found.refusals()) == 1
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])

@@ -49,6 +49,20 @@ def line(*path: str, desired: Any = "hunter2", actual: Any = "hunter3", gvk: GVK
         (("spec", "JAVA_OPTS"), DEPLOYMENT),
         (("spec", "parameters", "[name=adminPassword]", "value"), DEPLOYMENT),
         (("spec", "parameters", "[name=adminPassword]", "plain"), DEPLOYMENT),
+        (("spec", "parameters", "[name=adminPassword]", "from", "rawText"), DEPLOYMENT),
+        (("spec", "parameters", "[name=JAVA_OPTS]", "plain"), DEPLOYMENT),
+        (("spec", "users", "[name=auth]", "hash"), DEPLOYMENT),
+        (("spec", "containers", "[name=auth]", "env", "[name=A]", "value"), DEPLOYMENT),
+        (("spec", "containers", "[name=auth]", "args", "[0]"), DEPLOYMENT),
+        (("spec", "containers", "[name=auth]", "apiToken"), DEPLOYMENT),
+        (("spec", "environment"), DEPLOYMENT),
+        (("spec", "labels", "env"), DEPLOYMENT),
+        (("metadata", "annotations", "env"), DEPLOYMENT),
+        (("metadata", "labels", "token"), DEPLOYMENT),
+        (("spec", "selector", "env", "B"), DEPLOYMENT),
+        (("spec", "env", "selector", "env"), DEPLOYMENT),
+        (("spec", "auth", "image"), DEPLOYMENT),
+        (("data", "image"), SECRET),
         (("spec", "parameters", "[name=login]", "value"), DEPLOYMENT),
         (("spec", "parameters", "[name=login]", "stringValue"), DEPLOYMENT),
         (("spec", "parameters", "[3]", "default"), DEPLOYMENT),
@@ -78,6 +92,29 @@ def test_a_value_that_may_be_secret_is_not_shown(path: tuple[str, ...], gvk: GVK
         "-----BEGIN PRIVATE KEY-----\nhunter2",
         "-----BEGIN OPENSSH PRIVATE KEY----- hunter2",
         "pass=hunter2",
+        "pass: hunter2",
+        "key hunter2",
+        "a key: hunter2",
+        "'api-key': 'hunter2'",
+        "X-Api-Key: hunter2",
+        "DB_PASS: hunter2",
+        "apikey: hunter2",
+        "APIkey: hunter2",
+        "authkey: hunter2",
+        "sshkeys: hunter2",
+        "userpass: hunter2",
+        "wordpresspass=hunter2",
+        "AWS_ACCESS_KEY_ID=hunter2",
+        "auth: hunter2",
+        "basicauth: hunter2",
+        "Authorization: hunter2",
+        "authentication: hunter2",
+        "signature: hunter2",
+        "sig=hunter2",
+        "jdbc:mysql://h/db;user=a;pw=hunter2",
+        "pw: hunter2",
+        "db_pw = hunter2",
+        "SharedAccessKey=hunter2",
         "Basic aHVudGVyMjo=",
         "basic hunter2",
         "mysql -phunter2",
@@ -127,6 +164,16 @@ def test_a_value_that_says_itself_that_it_is_secret_is_not_shown(value: str) -> 
             "r.io:5000/web:1@sha256:0123456789abcdef0123456789abcdef01234 ...",
         ),
         ("web:da39a3ee5e6b4b0d3255bfef95601890afd80709", "web:da39a3ee5e6b4b0d3255bfef95601890afd80709"),
+        ("valkey/valkey:8.0", "valkey/valkey:8.0"),
+        ("quay.io/keycloak/keycloak:22.0.1", "quay.io/keycloak/keycloak:22.0.1"),
+        ("ghcr.io/authelia/authelia:4.38", "ghcr.io/authelia/authelia:4.38"),
+        ("oauth2-proxy:v7.5", "oauth2-proxy:v7.5"),
+        ("bitnami/passbolt:1", "bitnami/passbolt:1"),
+        ("gcr.io/sigstore/cosign:v2", "gcr.io/sigstore/cosign:v2"),
+        ("monkey: 3", "monkey: 3"),
+        ("bypass: true", "bypass: true"),
+        ("keyboard=us", "keyboard=us"),
+        ("signal: 9", "signal: 9"),
         ("100m", "100m"),
         ("RollingUpdate", "RollingUpdate"),
         ("ReadWriteOnce", "ReadWriteOnce"),
@@ -147,8 +194,68 @@ def test_other_values_are_short_and_in_one_line(value: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        "external-secrets/external-secrets:v0.9",
+        "auth:1",
+        "auth.example.com:5000/web",
+        "ghcr.io/team/token-service:V1.2_b",
+        "r.io/secret:1@sha256:" + "0123456789abcdef" * 4,
+        "r.io/secret:1@sha512:" + "0123456789abcdef" * 8,
+    ],
+)
+def test_an_image_is_shown_whatever_it_is_called(value: str) -> None:
+    """In a field `image` the reference of an image is shown, and in another one it is read as any text."""
+    assert line(*CONTAINER, "image", desired=value, actual=ABSENT)[1] == "absent"
+    assert line(*CONTAINER, "image", desired="a", actual=value)[0] == "a"
+    assert line("spec", "field", desired=value, actual="a") == ("differs", "differs")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "https://user:hunter2@r.io/web:1",
+        "user:hunter2@r.io/web",
+        "--password=hunter2",
+        "token: hunter2",
+        "secret:1\n",
+        "token=hunter2",
+        "AKIAIOSFODNN7EXAMPLE",
+        "ghp_abcdefgh",
+        "5ebe2294ecd0e0f08eab7690d2a6ee69",
+        "r.io/secret:1@sha256:abc",
+        "secret:" + "x" * 129,
+        "secret/" * 400_000,
+    ],
+)
+def test_what_is_no_image_is_not_shown_as_one(value: str) -> None:
+    """A field `image` hides what looks secret and has not the form of an image."""
+    assert line(*CONTAINER, "image", desired=value, actual="web:1") == ("differs", "differs")
+    assert line(*CONTAINER, "image", desired="web:1", actual=value) == ("differs", "differs")
+
+
+@pytest.mark.parametrize(
     "path",
     [
+        ("metadata", "labels", "environment"),
+        ("metadata", "labels", "example.com/env"),
+        ("spec", "template", "metadata", "labels", "env"),
+        ("spec", "selector", "env"),
+        ("spec", "selector", "matchLabels", "environment"),
+        ("spec", "template", "spec", "nodeSelector", "env"),
+        ("spec", "containers", "[name=auth]", "image"),
+        ("spec", "containers", "[name=auth]", "imagePullPolicy"),
+        ("spec", "containers", "[name=auth]", "resources", "limits", "cpu"),
+        ("spec", "containers", "[name=auth]", "ports", "[0]", "containerPort"),
+        ("spec", "containers", "[name=auth]", "livenessProbe", "httpGet", "path"),
+        ("spec", "containers", "[name=auth]", "workingDir"),
+        ("spec", "containers", "[name=auth]"),
+        ("spec", "initContainers", "[name=env-script]", "image"),
+        ("spec", "volumes", "[name=token]", "hostPath", "path"),
+        ("spec", "ports", "[name=auth]", "targetPort"),
+        ("spec", "components", "[name=auth]", "replicas"),
+        ("spec", "components", "[name=auth]", "image"),
+        ("spec", "components", "[name=auth]", "resources", "limits", "cpu"),
         ("spec", "replicas"),
         ("spec", "monkeys"),
         ("spec", "containers", "[name=web]", "image"),

@@ -71,6 +71,10 @@ class Search:
         """Note what is to be watched: `runner.proxy.dependents.Dependents`."""
         self.watched.append((str(resource.gvk), namespace, owner))
 
+    def follow(self, resource: Resource, *, namespace: str, owner: Owner) -> None:
+        """Refuse: runs begin when the watches are open."""
+        raise AssertionError
+
     def kinds(self) -> list[str]:
         """Return the kinds that are to be watched."""
         return sorted({kind for kind, _, _ in self.watched})
@@ -227,13 +231,17 @@ async def test_what_may_not_be_listed_is_not_tried(
     assert {path.rpartition("/")[2] for path, _ in server.lists} == listed
 
 
-async def over(search: Search, *, seconds: float = 0) -> None:
-    """Run a search until it has looked at everything, and *seconds* longer."""
+async def over(search: Search, *, rounds: int = 0) -> bool:
+    """Run a search until it has looked at everything, and *rounds* of five minutes longer; tell whether it ended."""
     task = asyncio.create_task(search.recovery.run())
     await search.recovery.wait(unless=asyncio.Event(), limit=10)
     await eventually(lambda: task.done() or search.clock.sleeping)
-    await search.clock.advance(seconds)
+    for _ in range(rounds):
+        await search.clock.advance(300)
+        await eventually(lambda: task.done() or search.clock.sleeping)
+    finished = task.done()
     await ended(task)
+    return finished
 
 
 ALL_RIGHTS: list[Object] = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
@@ -270,11 +278,45 @@ async def test_a_refused_kind_is_no_trouble(tmp_path: Path, status: int) -> None
     """A missing right, or a kind that can't be listed: a debug line, and no second try while rights can't be told."""
     secrets = Kind(kind="Secret", plural="secrets", status=status)
     async with searching(RecoveryServer(config_maps(), secrets, OWNERS), folder=tmp_path) as search:
-        await over(search, seconds=1000)
+        assert await over(search, rounds=3) is (status != 403)
     assert search.kinds() == ["/v1, Kind=ConfigMap"]
     assert search.server.listed("secrets") == 1
+    assert len(search.server.reviewed) == (4 if status == 403 else 1), "a review that failed may go well later"
     assert [record["kind"] for record in search.lines("debug")] == ["/v1, Kind=Secret"]
     assert len(search.lines("info")) == 1
+
+
+async def test_a_server_that_cannot_tell_all_rights_is_asked_no_more(tmp_path: Path) -> None:
+    """A webhook authorizes: the answer says that it isn't complete, and would say so for ever."""
+    server = RecoveryServer(config_maps(), Kind(kind="Secret", plural="secrets", status=403), OWNERS)
+    server.rules, server.incomplete = [], True
+    async with searching(server, folder=tmp_path, namespaces=("a",)) as search:
+        assert await over(search, rounds=3)
+    assert server.reviewed == ["a", "a"]
+    assert server.listed("secrets") == 1
+
+
+NO_SECRETS: list[Object] = [{"apiGroups": ["", "example.com"], "resources": ["configmaps", "webapps"], "verbs": READS}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rules", "place", "asked"),
+    [
+        (Kind(kind="Secret", plural="secrets"), ALL_RIGHTS, "b", "b"),
+        (Kind(kind="Node", plural="nodes", namespaced=False), NO_SECRETS, "", "a"),
+    ],
+    ids=["one namespace", "cluster"],
+)
+async def test_rights_are_asked_for_where_they_are_missing(
+    tmp_path: Path, kind: Kind, rules: list[Object], place: str, asked: str
+) -> None:
+    """Only in the namespaces that lack one; for the cluster's, in any one of them."""
+    server = RecoveryServer(config_maps(), kind, OWNERS)
+    server.rules, server.rules_in = rules, {place: NO_SECRETS}
+    watch = replace(WATCH, watch_cluster_scoped_resources=True)
+    async with searching(server, folder=tmp_path, watches=(watch,), namespaces=("a", "b", "c")) as search:
+        assert not await over(search, rounds=2)
+    assert server.reviewed == ["a", "b", "c", asked, asked]
 
 
 @pytest.mark.parametrize("aggregated", [True, False])
