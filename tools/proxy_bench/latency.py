@@ -145,7 +145,8 @@ async def watch_delays(lanes: Sequence[Lane], *, changes: int) -> dict[str, list
 
     async def follow(lane: Lane, opened: asyncio.Event) -> list[float]:
         delays: list[float] = []
-        request = Sent(target=f"{lane.maps}?watch=true&fieldSelector=metadata.name%3Dm-0", headers=_ACCEPT)
+        # without a field selector, as the peer answers a watch of one name with the bare object
+        request = Sent(target=f"{lane.maps}?watch=true", headers=_ACCEPT)
         async with lane.way.opened(request) as events:
             while len(delays) < changes:
                 event = json.loads(await events.content.readline())

@@ -68,6 +68,8 @@ async def look(direct: Way, proxy: Way, *, namespace: str) -> Stage:
     """Return the stage; what a client takes from one answer into the next request comes through the proxy."""
     maps = MAPS.replace("{ns}", namespace)
     whole = await _json(proxy, maps)
+    if "resourceVersion" not in whole["metadata"]:  # the peer's lists from its cache have none
+        whole = await _json(direct, maps)
     page = await _json(proxy, f"{maps}?limit=7")
     deployment = await _json(direct, f"{DEPLOYMENTS}/d".replace("{ns}", namespace))
     groups = await direct.send(Sent(target="/apis", headers={"Accept": _AGGREGATED}))
