@@ -116,6 +116,8 @@ class Operator:
                     self._vitals.leads = True
                     await self._control()
             finally:
+                for controller in self._controllers:  # where the leadership was lost there was no drain
+                    controller.queue.close()
                 await self._leadership.release()
 
     async def _leads(self) -> bool:
