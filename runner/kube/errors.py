@@ -24,6 +24,22 @@ _BY_STATUS: Mapping[int, type[KubeError]] = {
 }
 
 
+STATUS_REASONS: Mapping[int, str] = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+"""The `reason` that the API server's own Status has with each code; for those who answer in its place."""
+
+
 def error_for(*, status: int, body: bytes, headers: Mapping[str, str], call: Call) -> KubeError:
     """Return the error of our tree for an answer with *status*.
 

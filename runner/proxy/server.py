@@ -23,6 +23,7 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 from runner.clock import Clock, SystemClock
 from runner.errors import ConfigError, KubeError, LeaderElectionLost, OperatorError
+from runner.kube.errors import STATUS_REASONS
 from runner.logs import Logger
 from runner.proxy.connection import Server, is_begun
 from runner.proxy.exchange import Exchange, Handler
@@ -46,18 +47,6 @@ _MEANT_FOR_ALL = re.compile(
 )
 """How the names of headers begin that `Connection` can't make those of one connection: nobody could strip them."""
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_REASONS = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    409: "Conflict",
-    410: "Expired",
-    422: "Invalid",
-    429: "TooManyRequests",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
 _GONE = 499
 """The status in the log where the client left before it had an answer, as nginx has it."""
 
@@ -258,7 +247,7 @@ def _answer_for(error: Exception) -> web.Response:
         case LeaderElectionLost():
             return refusal(message="this instance of the operator does not lead any more, so nothing was sent")
         case KubeError(status=status) if status >= 400:
-            return refusal(message=str(error), status=status, reason=_REASONS.get(status, "InternalError"))
+            return refusal(message=str(error), status=status, reason=STATUS_REASONS.get(status, "InternalError"))
         case KubeError():
             return refusal(message=f"the API server did not answer: {error}", status=503, reason="ServiceUnavailable")
         case OperatorError():

@@ -29,6 +29,7 @@ from kubernetes.aio.client import ApiClient
 from yarl import URL
 
 from runner.kube.client import load_configuration
+from runner.kube.errors import STATUS_REASONS
 from runner.kube.objects import Object
 from runner.settings import KubeSettings
 from runner.testing.faults_tcp import TcpFaultProxy
@@ -40,19 +41,6 @@ __all__ = ["ActiveRule", "HttpFaultProxy", "RequestRecord", "Rule", "TcpFaultPro
 _HOP_BY_HOP = frozenset({
     "connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade",
 })  # fmt: skip
-_REASONS = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    409: "Conflict",
-    410: "Expired",
-    422: "Invalid",
-    429: "TooManyRequests",
-    500: "InternalError",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,7 +288,7 @@ def status_body(status: int, *, reason: str = "", message: str = "injected by th
         "apiVersion": "v1",
         "status": "Failure",
         "code": status,
-        "reason": reason or _REASONS.get(status, ""),
+        "reason": reason or STATUS_REASONS.get(status, ""),
         "message": message,
     }
 

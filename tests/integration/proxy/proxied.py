@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from runner.proxy.kubeconfig import username_of
 from runner.testing.cluster import CONFIG_MAPS
 from runner.testing.executor import ScriptedExecutor
 from runner.testing.harness import running_operator, settings_for
+from runner.testing.waiting import eventually
 from tools.proxy_bench.case import config_map
 from tools.proxy_bench.target import Answer, Sent, Target, opened, through
 
@@ -59,7 +59,5 @@ async def proxied(kubeconfig: Path, *, kube: KubeClient, namespace: str) -> Asyn
     owner = Owner(gvk=CONFIG_MAPS.gvk, namespace=namespace, name="owner", uid=uid_of(made))
     async with running_operator([], settings=settings_for(kubeconfig), executor=executor):
         (access,) = held
-        async with asyncio.timeout(60):
-            while access.port is None:  # noqa: ASYNC110 - the operator tells nobody
-                await asyncio.sleep(0.01)
+        await eventually(lambda: access.port is not None)
         yield Proxied(access=access, owner=owner)
