@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from runner.assembly.observability import MeasuredExecutor, report_informers
 from runner.assembly.run_access import RunAccess
 from runner.clock import Clock
-from runner.execution.cold import ColdExecutor
+from runner.execution.cold import ColdLauncher
 from runner.execution.events_log import EventLog
 from runner.execution.executor import Executor
+from runner.execution.play import PlayExecutor
 from runner.kube.client import KubeClient
 from runner.kube.discovery import Discovery
 from runner.kube.events import EventRecorder
@@ -71,13 +72,13 @@ def cold_executor(
 
     With *plays_found* the start saw that it can; its runs send their own metrics to *metrics*.
     """
-    return ColdExecutor(
+    return PlayExecutor(
         settings=settings.execution,
+        launcher=ColdLauncher(settings=settings.execution, plays_found=plays_found),
         kubeconfigs=access,
         observers=[EventLog(logger=logger, mode=settings.ansible_log_events, environ=settings.execution.environ)],
         clock=clock,
         logger=logger,
-        plays_found=plays_found,
         user_metrics=None if metrics is None else lambda: metrics.user.url,
     )
 

@@ -1,261 +1,60 @@
-"""The cold executor: one ansible-runner process per run, as the peer starts it. The reference for any faster one.
-
-A run: a scratch folder and a kubeconfig, the input directory, the process in a session of its own, its events read
-while it goes, its outcome from them, and nothing left over: no process, no temporary file, no environment on disk.
-"""
+"""The cold launcher: one ansible-runner process per run, as the peer starts it. The reference for any faster one."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from functools import partial
-from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
 
-from runner.clock import Clock
 from runner.errors import ExecutionError
-from runner.execution.artifacts import Artifacts, useful_tail
-from runner.execution.command import USER_METRICS, ansible_python, command_line, environment_for
-from runner.execution.events import EventSummary
-from runner.execution.events_log import print_whole_output, run_logger
-from runner.execution.executor import Outcome, RunRequest
-from runner.execution.files import held
-from runner.execution.inputs import FACT_CACHE, directory_of, prepare
-from runner.execution.kubeconfigs import KubeconfigSource
-from runner.execution.leftovers import new_scratch, run_is_over
-from runner.execution.outcome import classify
-from runner.execution.processes import end_processes
+from runner.execution.launcher import PlayCommand, RunningPlay
 from runner.execution.readiness import missing_for_plays
-from runner.execution.scrub import Scrubber
-from runner.kube.texts import cut_message
-from runner.logs import Logger
-from runner.observe.activity import busy
 from runner.settings import ExecutionSettings
 
-Observer = Callable[[RunRequest, Mapping[str, Any]], None]
-"""Sees each event of a run as it comes; it must not block."""
 
-_T = TypeVar("_T")
-_POLL = 0.2
-_TAIL = 65536
-_LOG_LIMIT = 8192
-"""Bytes of a failed run's messages in the log: as much as a condition has by default."""
-_NO_PLAYBOOK_PROGRAM = "The command was not found or was not executable: ansible-playbook"
-"""What pexpect, through which ansible-runner starts it, says."""
+class ColdLauncher:
+    """Starts each run as a new process."""
 
-
-class ColdExecutor:
-    """Runs each request in a fresh ansible-runner."""
-
-    def __init__(
-        self,
-        *,
-        settings: ExecutionSettings,
-        kubeconfigs: KubeconfigSource,
-        clock: Clock,
-        logger: Logger | None = None,
-        observers: Sequence[Observer] = (),
-        plays_found: bool = False,
-        user_metrics: Callable[[], str] | None = None,
-    ) -> None:
-        """Take *settings* and *kubeconfigs*; *observers* see every event in its order.
-
-        With *plays_found* somebody has seen that plays can run, so `ready` need not look again. *user_metrics* tells
-        where a run can send metrics (empty: nowhere); without it the run isn't told.
-        """
+    def __init__(self, *, settings: ExecutionSettings, plays_found: bool = False) -> None:
+        """With *plays_found* somebody has seen that plays can run under *settings*: `ready` need not look again."""
         self._settings = settings
-        self._kubeconfigs = kubeconfigs
-        self._clock = clock
-        self._log = (logger or Logger()).named("runner")
-        self._observers = tuple(observers)
-        self._scrubber = Scrubber(settings.environ)
         self._found = plays_found
-        self._user_metrics = user_metrics
 
     async def ready(self) -> str | None:
-        """Tell what keeps runs from starting, if anything; see `KnowsReadiness`. Once it was found it is not sought."""
+        """Tell what keeps runs from starting, if anything. Once it was found it is not sought."""
         missing = None if self._found else await missing_for_plays(self._settings)
         self._found = missing is None
         return missing
 
-    async def run(self, request: RunRequest) -> Outcome:
-        """Run and return the outcome; see `Executor.run`."""
-        log = run_logger(self._log, request)
+    async def launch(self, command: PlayCommand) -> RunningPlay:
+        """Start *command*; see `Launcher.launch`."""
         try:
-            async with self._scratch(request) as scratch:
-                outcome = await self._run_in(scratch, request=request, log=log)
-        except OSError as error:
-            raise ExecutionError(f"cannot keep the files of a run: {error}; check the disk and its rights") from error
-        if outcome.success:
-            log.info("Ansible-runner exited successfully")
-        else:
-            failures = _for_log(outcome.failures)
-            log.error("Ansible-runner failed", rc=outcome.rc, failures=failures, error=_how(outcome.rc, failures))
-        return outcome
-
-    async def _run_in(self, scratch: Path, *, request: RunRequest, log: Logger) -> Outcome:
-        folder = directory_of(request, root=self._settings.runner_dir)
-        async with held(folder, clock=self._clock):
-            return await self._run_held(request, scratch=scratch, log=log)
-
-    async def _run_held(self, request: RunRequest, *, scratch: Path, log: Logger) -> Outcome:
-        with self._kubeconfigs.for_run(request, folder=scratch) as kubeconfig:
-            directory = await in_thread(
-                partial(prepare, request, settings=self._settings, kubeconfig=kubeconfig, scratch=scratch)
-            )
-            if directory.notes and not request.notes_told:
-                log.info("Values of the object are not used as they are", notes=list(directory.notes))
-            artifacts = Artifacts(root=directory.artifacts, ident=request.ident, scrubber=self._scrubber)
-            return await self._play(request, directory=directory.path, artifacts=artifacts, scratch=scratch)
-
-    async def _play(self, request: RunRequest, *, directory: Path, artifacts: Artifacts, scratch: Path) -> Outcome:
-        started = self._clock.now()
-        summary = EventSummary()
-        artifacts.create()
-        try:
-            with (scratch / "ansible-runner.err").open("w+b") as complaints, busy():
-                async with artifacts.command_without_environment():
-                    process = await self._start(request, directory=directory, scratch=scratch, complaints=complaints)
-                    await self._follow(request, process=process, artifacts=artifacts, summary=summary)
-                complaint = _end_of(complaints)
-            rc = artifacts.rc(of_runner=process.returncode)
-            tail = artifacts.output_tail() or useful_tail(self._scrubber.text(complaint))
-            self._refuse_missing(complaint=complaint, output=tail)
-        finally:
-            await in_thread(partial(artifacts.finish, keep=request.max_artifacts))
-            if artifacts.unreadable:
-                files = [str(path) for path in artifacts.unreadable]
-                run_logger(self._log, request).error("Events of the run cannot be read and were skipped", files=files)
-        if self._settings.debug_logs:
-            print_whole_output(request, output=await in_thread(artifacts.output))
-        finished = self._clock.now()
-        return classify(summary, rc=rc, output_tail=tail, started=started, finished=finished, artifacts=artifacts.path)
-
-    async def _start(
-        self, request: RunRequest, *, directory: Path, scratch: Path, complaints: BinaryIO
-    ) -> asyncio.subprocess.Process:
-        command = command_line(request, directory=directory, settings=self._settings)
-        environ = environment_for(request, settings=self._settings, scratch=scratch)
-        if self._user_metrics is not None:
-            environ[USER_METRICS] = self._user_metrics()
-        try:
-            return await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,  # the artifacts hold it
-                stderr=complaints,
-                env=environ,
-                start_new_session=True,
-            )
+            with command.complaints.open("ab") as complaints:
+                process = await asyncio.create_subprocess_exec(
+                    *command.argv,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,  # the artifacts hold it
+                    stderr=complaints,
+                    env=command.environ,
+                    start_new_session=True,
+                )
         except OSError as error:
             raise ExecutionError(
-                f"cannot start {command[0]}: {error}; set --ansible-python to an interpreter that has ansible-core "
-                "and ansible-runner"
-            ) from error
-
-    async def _follow(
-        self, request: RunRequest, *, process: asyncio.subprocess.Process, artifacts: Artifacts, summary: EventSummary
-    ) -> None:
-        """Hand on events until the process has ended and all of them are read."""
-        ended = asyncio.ensure_future(process.wait())
-        try:
-            while not ended.done():
-                await asyncio.wait({ended}, timeout=_POLL)
-                self._hand_on(request, artifacts=artifacts, summary=summary)
-            self._hand_on(request, artifacts=artifacts, summary=summary, final=True)
-        except BaseException:
-            await to_the_end(self._end(request, process=process))
-            raise
-        finally:
-            ended.cancel()
-
-    def _hand_on(
-        self, request: RunRequest, *, artifacts: Artifacts, summary: EventSummary, final: bool = False
-    ) -> None:
-        for event in artifacts.new_events(final=final):
-            summary.add(event)
-            for observe in self._observers:
-                observe(request, event)
-
-    async def _end(self, request: RunRequest, *, process: asyncio.subprocess.Process) -> None:
-        await end_processes(request.ident, grace=self._settings.kill_grace)
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()  # where there is no /proc, nothing was found above
-        await process.wait()
-
-    def _refuse_missing(self, *, complaint: str, output: str) -> None:
-        """Raise `ExecutionError` where ansible-runner or ansible-playbook is not there."""
-        python = ansible_python(self._settings)
-        if "No module named ansible_runner" in complaint:
-            raise ExecutionError(
-                f"{python} has no ansible-runner; install it there, or set --ansible-python to an interpreter that has "
+                f"cannot start {command.argv[0]}: {error}; set --ansible-python to an interpreter that has "
                 "ansible-core and ansible-runner"
-            )
-        if output.startswith(_NO_PLAYBOOK_PROGRAM):
-            raise ExecutionError(
-                f"ansible-playbook is neither beside {python} nor in PATH; install ansible-core there, or set "
-                "--ansible-python to an interpreter that has it"
-            )
-
-    @contextlib.asynccontextmanager
-    async def _scratch(self, request: RunRequest) -> AsyncIterator[Path]:
-        """Give the run a private folder for its temporary files, and end what it left running.
-
-        A task that was detached on purpose (`async` with `poll: 0`) lives on, and so does the folder.
-        """
-        path = new_scratch(request.ident)
-        completed = False
-        try:
-            yield path
-            completed = True
-        finally:
-            await to_the_end(self._clear(path, ident=request.ident, spare_detached=completed))
-
-    async def _clear(self, path: Path, *, ident: str, spare_detached: bool) -> None:
-        try:
-            left = await end_processes(ident, grace=self._settings.kill_grace, spare_detached=spare_detached)
-            await in_thread(partial(shutil.rmtree, path / FACT_CACHE if left else path, ignore_errors=True))
-        finally:
-            run_is_over(ident)
+            ) from error
+        return _Process(process)
 
 
-async def to_the_end(work: Coroutine[Any, Any, _T]) -> _T:
-    """Await *work* even if this task is cancelled meanwhile; the cancellation is raised afterwards."""
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    return task.result()
+class _Process:
+    """A `RunningPlay` that is a child of this process."""
 
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
 
-async def in_thread(work: Callable[[], _T]) -> _T:
-    """Do file work beside the event loop; a cancelled run waits for its end, as what comes next removes the files."""
-    return await to_the_end(asyncio.to_thread(work))
+    async def wait(self) -> int:
+        return await self._process.wait()
 
-
-def _for_log(failures: Sequence[str]) -> list[str]:
-    """Return the messages as they are, or one text that is cut as a condition's would be."""
-    whole = "\n".join(failures)
-    cut = cut_message(whole, limit=_LOG_LIMIT)
-    return list(failures) if cut == whole else [cut]
-
-
-def _how(rc: int | None, failures: Sequence[str]) -> str:
-    """Return how a failed run ended: by its exit code, or by what failed although Ansible saw no fault."""
-    if rc is None:
-        return "killed by a signal"
-    return f"exit status {rc}" if rc else "; ".join(failures)
-
-
-def _end_of(file: BinaryIO) -> str:
-    size = file.seek(0, 2)
-    file.seek(max(0, size - _TAIL))
-    return file.read().decode(errors="replace")
+    def kill(self) -> None:
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()

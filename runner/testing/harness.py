@@ -1,6 +1,6 @@
 """A whole operator inside a test's event loop: real API server, real informers and queues, any executor.
 
-What a test wants to see of running Ansible it gets from `ColdExecutor`; where only the decisions matter it hands in
+What a test wants to see of running Ansible it gets from `PlayExecutor`; where only the decisions matter it hands in
 `runner.testing.executor.ScriptedExecutor`, and a reconcile takes milliseconds.
 """
 

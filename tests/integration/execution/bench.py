@@ -13,8 +13,9 @@ from typing import Any
 import yaml
 
 from runner.clock import SystemClock
-from runner.execution.cold import ColdExecutor
+from runner.execution.cold import ColdLauncher
 from runner.execution.executor import Outcome, RunRequest
+from runner.execution.play import PlayExecutor
 from runner.kube.objects import GVK
 from runner.logs import Logger, RecordingSink
 from runner.settings import ExecutionSettings, environment
@@ -42,11 +43,12 @@ class Bench:
             runner_dir=root / "runner", environ={**inherited, **(environ or {})}, kill_grace=2.0
         )
 
-    def executor(self, **changes: Any) -> ColdExecutor:
+    def executor(self, **changes: Any) -> PlayExecutor:
         """Return an executor, its execution settings changed by *changes*."""
         settings = replace(self.settings, **changes)
-        return ColdExecutor(
+        return PlayExecutor(
             settings=settings,
+            launcher=ColdLauncher(settings=settings),
             kubeconfigs=GivenKubeconfig(self.kubeconfig),
             clock=SystemClock(),
             logger=Logger(sink=self.sink),

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from runner.execution.cold import in_thread
+from runner.execution.play import in_thread
 from runner.testing.waiting import eventually
 
 

@@ -1,0 +1,120 @@
+"""What operator and fork server say to each other: JSON lines over one socket pair, both ways.
+
+From the operator: `Start` (once, first), `Run`, `Drain`. From the server: `Ready` (once), `Started`, `Ended`, `Note`.
+The end of the stream is a message too: the server that sees it ends every run and exits (its operator is gone); the
+operator that sees it knows that the server died. Nothing secret may be in a `Note`; a `Run` holds the environment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+VERSION = 1
+LIMIT = 16 * 1024 * 1024
+"""Bytes of one line; an environment is limited by the kernel to far less."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What the server shall be: sent once, before anything else."""
+
+    version: int = VERSION
+    scratch: str
+    """A private folder of the server's own; the module server listens there."""
+    roles: Sequence[str] = ()
+    """Absolute folders of the roles that are watched, finalizers' too."""
+    playbooks: Sequence[str] = ()
+    """Absolute paths of the playbooks that are watched."""
+    roles_path: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Fork one run."""
+
+    id: int
+    """Chosen by the operator, never used twice on one connection."""
+    ident: str
+    """The run's mark."""
+    argv: Sequence[str]
+    """`PlayCommand.argv`: the interpreter, `-P`, `-m`, `ansible_runner`, `run` and its arguments."""
+    environ: Mapping[str, str] = field(repr=False)
+    cwd: str
+    complaints: str
+    """The file that gets standard error (appended)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drain:
+    """Take no run any more, let those under way end, exit then with 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """Runs can be forked from now on."""
+
+    pid: int
+    core: str
+    """Version of ansible-core."""
+    preloaded: Sequence[str] = ()
+    """Names of what was imported for modules: libraries and module utilities."""
+    seconds: float = 0.0
+    """From the start of the process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """A run was forked."""
+
+    id: int
+    pid: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A run's process was reaped."""
+
+    id: int
+    code: int
+    """Its exit code, negative for a signal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """Something for the operator's log."""
+
+    level: str
+    """`debug`, `info`, `warning` or `error`."""
+    message: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    run: int | None = None
+    """The run that it is about."""
+
+
+Message = Start | Run | Drain | Ready | Started | Ended | Note
+_KINDS: Mapping[str, type[Message]] = {kind.__name__: kind for kind in (Start, Run, Drain, Ready, Started, Ended, Note)}
+
+
+class ProtocolError(Exception):
+    """What came is no message: both sides are of one release, so one of them is broken."""
+
+
+def encode(message: Message) -> bytes:
+    """Return *message* as one line."""
+    return json.dumps({"kind": type(message).__name__, **asdict(message)}).encode() + b"\n"
+
+
+def decode(line: bytes) -> Message:
+    """Return the message in *line*.
+
+    Raises:
+        ProtocolError: there is none; the text holds nothing of the line, which may be secret.
+    """
+    try:
+        body = json.loads(line)
+        return _KINDS[body.pop("kind")](**body)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ProtocolError(f"a line of {len(line)} bytes is no message ({type(error).__name__})") from None
