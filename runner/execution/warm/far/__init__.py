@@ -15,4 +15,4 @@ Processes, each forked from the one above it:
 """
 
 PACKAGE = "ansible_operator_warm"
-"""The name under which the far side knows this package; the connection plugin, which Ansible loads as a file, uses it."""
+"""The name of this package on the far side; the connection plugin, which Ansible loads as a file, finds it there."""
