@@ -14,14 +14,15 @@ UV ?= uv
 KUBECTL ?= $(shell command -v kubectl 2>/dev/null || echo "$(BIN)/ansible-operator dev kubectl")
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
-BENCH ?= latency
+BENCH ?=
+BENCH_ARGS ?=
 
 SOURCES := runner tests tools $(wildcard plugins)
 # Folders that hold YAML of ours; the ones that are there.
 YAML := $(wildcard watches.yaml requirements.yml crds config roles playbooks molecule examples .github)
 
 .NOTPARALLEL:
-.PHONY: help setup demo dev-up dev-down manifests requirements install uninstall run check test test-full bench clean
+.PHONY: help setup demo dev-up dev-down manifests requirements install uninstall run check test test-full bench bench-proxy clean
 CHECKS := check-lint check-format check-types check-layers check-limits check-go check-yaml check-ansible check-generated
 .PHONY: $(CHECKS)
 
@@ -96,8 +97,11 @@ test-full: setup ## Run every test, with the full figures, and on ansible-core 2
 	@$(PYTHON) -m tools.setup --quiet --ansible-2.18
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-bench: setup ## Measure the proxy: BENCH=latency (the default), replay, discovery or soak, with its options
-	@$(BIN)/python -m tools.proxy_bench $(BENCH)
+bench: setup ## Measure reconciles warm, cold and with PEER=BINARY; BENCH='one-task memory' for some sections
+	@$(BIN)/python -m tools.bench $(BENCH) $(if $(PEER),--peer "$(PEER)" $(if $(PEER_PATH),--peer-path "$(PEER_PATH)")) $(BENCH_ARGS)
+
+bench-proxy: setup ## Measure the proxy: BENCH=latency, replay, discovery or soak, with its options
+	@$(BIN)/python -m tools.proxy_bench $(or $(BENCH),latency)
 
 clean: ## Remove caches and build output of this folder; .venv and the per-user cache stay
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .ansible build dist

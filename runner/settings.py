@@ -87,8 +87,12 @@ class ExecutionSettings:
 
     ansible_python: str = ""
     """The interpreter that has Ansible; empty: the operator's own."""
-    executor: str = "cold"
-    """`cold` (a new ansible-playbook process per run) or `warm` (forked from one that has Ansible loaded)."""
+    executor: str = "warm"
+    """`warm` (forked from a process that has Ansible loaded) or `cold` (started anew for each run)."""
+    max_running_plays: int = 0
+    """Of all watches together; 0: as many as they have workers."""
+    min_free_memory: int = 64 * 1024 * 1024
+    """Bytes; while fewer are free no run starts. 0: no guard."""
     runner_dir: Path = Path("/tmp/ansible-operator/runner")  # noqa: S108 - the peer's path, part of the contract
     ansible_args: str = ""
     roles_path: str = ""

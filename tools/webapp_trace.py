@@ -36,7 +36,7 @@ from runner.sources.informer import Informer, Target, WatchContext
 from runner.sources.store import Change, ChangeKind
 from runner.testing.cluster import NAMESPACES, install_crd, wait_until
 from runner.testing.waiting import ended, eventually
-from tools.proxy_bench.figures import head
+from tools.machine import control_plane, head
 
 _PROJECT = Path(__file__).resolve().parents[1] / "examples" / "01-webapp"
 _NODES = Resource(gvk=GVK("", "v1", "Node"), plural="nodes", namespaced=False)
@@ -118,12 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.webapp_trace", description=__doc__)
     parser.add_argument("--plane", type=Path, help="the folder of a running control plane; otherwise one is started")
     folder = parser.parse_args(arguments).plane
-    plane = ControlPlane.load(folder) if folder else ControlPlane.start()
-    try:
+    with control_plane(folder) as plane:
         trace = asyncio.run(_traced(plane))
-    finally:
-        if not folder:
-            plane.stop()
     print(f"{head(kubernetes_version())}\n\n| seconds | what |\n|---|---|")
     print("\n".join(f"| {when} | {what} |" for when, _, what in trace.rows))
     return 0

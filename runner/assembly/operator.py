@@ -13,9 +13,10 @@ from datetime import timedelta
 from typing import Protocol
 
 from runner.assembly.dependents import DependentParts, build_dependents
-from runner.assembly.parts import Controller, Shared, build_controller
+from runner.assembly.parts import Controller, Shared, build_controller, build_gate
 from runner.assembly.services import Service, build_services
 from runner.errors import OperatorError
+from runner.execution.gate import Gate
 from runner.observe.activity import Activity
 from runner.observe.vitals import Phase, Vitals, Waiting
 from runner.watches.durations import format_duration
@@ -80,14 +81,19 @@ class Operator:
         controllers: tuple[Controller, ...],
         dependents: DependentParts,
         shared: Shared,
+        gate: Gate | None = None,
         services: Sequence[Service] = (),
         leadership: Leadership | None = None,
         vitals: Vitals | None = None,
     ) -> None:
-        """Serve *controllers* while *leadership* allows it, *services* all the time, and tell *vitals* how it goes."""
+        """Serve *controllers* while *leadership* allows it, *services* all the time, and tell *vitals* how it goes.
+
+        At the end *gate* is closed, as what waits there must not start any more.
+        """
         self._controllers = controllers
         self._dependents = dependents
         self._shared = shared
+        self._gate = gate or Gate()
         self._services = services
         self._leadership = leadership or AlwaysLeading()
         self._vitals = vitals or Vitals(activity=Activity(clock=shared.clock), waiting=self._leadership.waiting)
@@ -97,6 +103,11 @@ class Operator:
     def phase(self) -> Phase:
         """Tell whether this instance leads."""
         return self._vitals.phase
+
+    @property
+    def waiting(self) -> int:
+        """Return how many reconciles wait for a place among the plays."""
+        return self._gate.waiting
 
     def stop(self) -> None:
         """Begin the drain; a second call changes nothing."""
@@ -169,10 +180,11 @@ class Operator:
     async def _drain(self, workers: list[asyncio.Task[None]]) -> bool:
         """Hand out no more keys, and give running plays the grace period; tell whether some run longer than that."""
         grace = self._shared.settings.graceful_shutdown_timeout
-        running = sum(controller.queue.processing for controller in self._controllers)
+        running = sum(controller.queue.processing for controller in self._controllers) - self._gate.waiting
         self._shared.logger.info("Stopping: no new reconciles", running=running, graceSeconds=grace)
         for controller in self._controllers:
             controller.queue.close()
+        self._gate.close()
         if not workers:
             return False
         _, late = await asyncio.wait(workers, timeout=grace)
@@ -194,22 +206,25 @@ async def _serving(services: Sequence[Service]) -> AsyncIterator[None]:
 
 def build_operator(watches: Sequence[Watch], *, shared: Shared, leadership: Leadership | None = None) -> Operator:
     """Put an operator for *watches* together."""
-    exclusion = Exclusion()
+    exclusion, gate = Exclusion(), build_gate(shared)
     shared.metrics.name_controllers(watch.gvk for watch in watches)
     controllers = tuple(
-        build_controller(watch, shared=shared, exclusion=exclusion, earlier=earlier_of_kind(watches, number=number))
+        build_controller(
+            watch, shared=shared, exclusion=exclusion, gate=gate, earlier=earlier_of_kind(watches, number=number)
+        )
         for number, watch in enumerate(watches)
     )
     leadership = leadership or AlwaysLeading()
     vitals = Vitals(activity=Activity(clock=shared.clock), waiting=leadership.waiting)
     dependents = build_dependents(controllers, shared=shared)
     services = build_services(
-        controllers, dependents=dependents, shared=shared, vitals=vitals, fenced=leadership.fenced
+        controllers, dependents=dependents, shared=shared, gate=gate, vitals=vitals, fenced=leadership.fenced
     )
     return Operator(
         controllers=controllers,
         dependents=dependents,
         shared=shared,
+        gate=gate,
         services=services,
         leadership=leadership,
         vitals=vitals,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from runner.assembly.observability import MeasuredExecutor, report_informers
 from runner.assembly.run_access import RunAccess
 from runner.clock import Clock
-from runner.execution.cold import ColdLauncher
-from runner.execution.events_log import EventLog
 from runner.execution.executor import Executor
-from runner.execution.play import PlayExecutor
+from runner.execution.gate import Gate
+from runner.execution.memory import FreeMemory, free_memory
 from runner.kube.client import KubeClient
 from runner.kube.discovery import Discovery
 from runner.kube.events import EventRecorder
@@ -57,34 +57,26 @@ class Shared:
     metrics: Metrics = field(default_factory=Metrics)
     access: RunAccess = field(default_factory=RunAccess)
     """How the runs of `executor` reach the API server."""
+    memory: Callable[[], FreeMemory | None] = free_memory
+    """Reads how much memory a new run could have."""
 
 
-def cold_executor(
-    *,
-    settings: Settings,
-    access: RunAccess,
-    logger: Logger,
-    clock: Clock,
-    plays_found: bool = False,
-    metrics: Metrics | None = None,
-) -> Executor:
-    """Return the executor that starts ansible-runner anew for each run, which reaches the API server by *access*.
-
-    With *plays_found* the start saw that it can; its runs send their own metrics to *metrics*.
-    """
-    return PlayExecutor(
-        settings=settings.execution,
-        launcher=ColdLauncher(settings=settings.execution, plays_found=plays_found),
-        kubeconfigs=access,
-        observers=[EventLog(logger=logger, mode=settings.ansible_log_events, environ=settings.execution.environ)],
-        clock=clock,
-        logger=logger,
-        user_metrics=None if metrics is None else lambda: metrics.user.url,
+def build_gate(shared: Shared) -> Gate:
+    """Return what limits the plays of all watches together."""
+    execution = shared.settings.execution
+    gate = Gate(
+        limit=execution.max_running_plays,
+        min_free=execution.min_free_memory,
+        memory=shared.memory,
+        clock=shared.clock,
+        logger=shared.logger,
     )
+    shared.metrics.plays(running=lambda: gate.running, waiting=lambda: gate.waiting)
+    return gate
 
 
 def build_controller(
-    watch: Watch, *, shared: Shared, exclusion: Exclusion, earlier: tuple[Watch, ...] = ()
+    watch: Watch, *, shared: Shared, exclusion: Exclusion, gate: Gate, earlier: tuple[Watch, ...] = ()
 ) -> Controller:
     """Put the parts of one watch together; *earlier* ones in the file see the same objects."""
     settings, logger = shared.settings, shared.logger
@@ -124,8 +116,9 @@ def build_controller(
         periods=Periods.for_watch(watch, flag=settings.reconcile_period),
         clock=shared.clock,
         ident=lambda: str(secrets.randbits(63)),
-        known=source.knows,
+        seen=source.find,
         message_limit=settings.status.message_limit,
+        gate=gate,
         claims=exclusion.for_queue(queue, name=str(watch.gvk)),
         earlier=earlier,
         events=EventRecorder(client=shared.client, logger=logger, clock=shared.clock),

@@ -16,6 +16,7 @@ from runner.assembly.parts import Controller, Shared
 from runner.clock import SystemClock
 from runner.errors import OperatorError
 from runner.execution.executor import Executor, KnowsReadiness
+from runner.execution.gate import Gate
 from runner.kube.objects import GVK
 from runner.observe.health import Check, Finding, HealthServer
 from runner.observe.vitals import Heartbeat, Phase, Vitals
@@ -82,6 +83,7 @@ class HealthService:
         controllers: Sequence[Controller],
         dependents: DependentSources,
         shared: Shared,
+        gate: Gate,
         vitals: Vitals,
     ) -> None:
         """Serve on *address*; None serves nothing, and asks nobody."""
@@ -98,6 +100,7 @@ class HealthService:
             },
             ready={
                 "executor": self._executor.check,
+                "memory": partial(_memory, gate),
                 **ready_checks(controllers, vitals=vitals),
                 "dependents": partial(_dependents, dependents),
             },
@@ -172,6 +175,12 @@ def _workers(vitals: Vitals, *, grace: float) -> Finding | None:
         for entry in vitals.activity.idle(longer_than=grace)
     ]
     return Finding(sentence="; ".join(told)) if told else None
+
+
+def _memory(gate: Gate) -> Finding | None:
+    """Tell that runs wait for memory; with none under way that would give some back, nothing is served."""
+    obstacle = gate.obstacle()
+    return None if obstacle is None else Finding(sentence=obstacle, fails=gate.running == 0)
 
 
 def _leadership(vitals: Vitals) -> Finding | None:

@@ -19,6 +19,8 @@ from runner.proxy.exchange import Owner
 from runner.proxy.kubeconfig import document_for
 from runner.proxy.runs import Runs
 
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
 
 class RunAccess:
     """The runs of one operator as its proxy knows them; a `KubeconfigSource` for its executor."""
@@ -42,7 +44,7 @@ class RunAccess:
         path = folder / "kubeconfig"
         with self.runs.open(owner=owner, run=request.ident) as secret:
             document = document_for(owner, secret=secret, port=self.port)
-            write_private(path, yaml.safe_dump(document, sort_keys=False))
+            write_private(path, yaml.dump(document, Dumper=_DUMPER, sort_keys=False))
             try:
                 yield path
             finally:

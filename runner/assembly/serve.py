@@ -11,10 +11,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from runner.assembly.executors import Surroundings, build_executor
 from runner.assembly.leadership import Election, build_leadership
 from runner.assembly.observability import new_metrics
 from runner.assembly.operator import build_operator
-from runner.assembly.parts import Shared, cold_executor
+from runner.assembly.parts import Shared
 from runner.assembly.run_access import RunAccess
 from runner.clock import SystemClock
 from runner.execution.environment import check_environments
@@ -22,6 +23,7 @@ from runner.execution.leftovers import kill_all_runs, sweep_leftovers
 from runner.kube.client import KubeClient
 from runner.kube.credential_files import remove_folder
 from runner.kube.discovery import Discovery
+from runner.kube.events import EventRecorder
 from runner.kube.fence import FencedClient
 from runner.logs import Logger
 from runner.observe.activity import busy
@@ -87,13 +89,20 @@ async def _run(*, settings: Settings, logger: Logger, signals: _Signals) -> None
             settings=settings.kube, fenced=leadership.fenced, around=busy, observe=metrics.api_request
         )
         stack.push_async_callback(client.close)
+        around = Surroundings(
+            settings=settings,
+            access=access,
+            logger=logger,
+            clock=clock,
+            plays_found=plays_found,
+            metrics=metrics,
+            events=EventRecorder(client=client, logger=logger, clock=clock),
+        )
         shared = Shared(
             settings=settings,
             client=client,
             discovery=Discovery(client=client),
-            executor=cold_executor(
-                settings=settings, access=access, logger=logger, clock=clock, plays_found=plays_found, metrics=metrics
-            ),
+            executor=build_executor(watches.watches, around=around),
             clock=clock,
             logger=logger,
             metrics=metrics,

@@ -162,6 +162,8 @@ def _execution(values: Mapping[str, Any], *, environ: Mapping[str, str], notes: 
         runner_dir=Path(temporary) / "ansible-operator" / "runner",
         ansible_python=values["ansible-python"],
         executor=values["executor"],
+        max_running_plays=values["max-running-plays"],
+        min_free_memory=values["min-free-memory"],
         ansible_args=values["ansible-args"],
         roles_path=values["ansible-roles-path"],
         collections_path=values["ansible-collections-path"],

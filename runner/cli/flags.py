@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runner.cli.values import ADDRESS, BOOLEAN, DURATION, INTEGER, LOG_LEVEL, PATH, PORT, STRING, Kind, one_of
+from runner.cli.values import (
+    ADDRESS,
+    BOOLEAN,
+    COUNT,
+    DURATION,
+    INTEGER,
+    LOG_LEVEL,
+    PATH,
+    PORT,
+    QUANTITY,
+    STRING,
+    Kind,
+    one_of,
+)
 from runner.settings import Settings
 
 
@@ -67,10 +80,10 @@ ANSIBLE_FLAGS = (
     Flag(name="ansible-python", kind=PATH, help="Python interpreter that has Ansible, if not the operator's own."),
     Flag(
         name="executor",
-        kind=one_of("NAME", "cold", "warm"),
-        default="cold",
-        help="How runs start: cold (a new process) or warm (forked from one with Ansible loaded).",
-        works=False,
+        kind=one_of("NAME", "warm", "cold"),
+        default="warm",
+        help="How runs start: warm (forked from a process with Ansible loaded) or cold (a new process each). "
+        "A watch's executor goes first.",
     ),
     Flag(name="cluster-id", help="Name of this cluster, for what operators create outside of it."),
 )
@@ -88,6 +101,18 @@ CONTROLLER_FLAGS = (
         default=str(Settings().max_concurrent_reconciles),
         shown_default="number of CPUs",
         help="Most reconciles at once per watch. MAX_CONCURRENT_RECONCILES_<KIND>_<GROUP> goes first.",
+    ),
+    Flag(
+        name="max-running-plays",
+        kind=COUNT,
+        default="0",
+        help="Most plays at once of all watches together; 0 for no limit but theirs.",
+    ),
+    Flag(
+        name="min-free-memory",
+        kind=QUANTITY,
+        default="64Mi",
+        help="No play starts while less memory is free, on the machine or within a cgroup's limit; 0 for no guard.",
     ),
     Flag(
         name="graceful-shutdown-timeout",

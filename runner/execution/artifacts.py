@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import AsyncIterator, Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from runner.execution.scrub import Scrubber
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _ERROR_LINE = re.compile(r"^(?:ERROR!|\[ERROR\]|fatal:)", re.MULTILINE)
 _TAIL_READ = 65536
+_PIPE_READ = 65536
 TAIL_LIMIT = 4096
 
 
@@ -146,24 +148,45 @@ class Artifacts:
         """
         path = self.path / "command"
         os.mkfifo(path, mode=0o600)
-        reader = asyncio.StreamReader()
-        pipe = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), pipe
-        )
-        task = asyncio.create_task(_keep_command(reader, path))
+        pipe = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0)
+        keeper = _CommandKeeper(path)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: keeper, pipe)
         try:
             yield
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            if not transport.is_closing():
+                keeper.take_rest(pipe)  # a short run is over before the event loop has seen what it wrote
+            keeper.keep()
             transport.close()
             scrub_command(path)
 
 
-async def _keep_command(reader: asyncio.StreamReader, path: Path) -> None:
-    written = await reader.read()
-    write_private(path, _scrubbed(written))
+class _CommandKeeper(asyncio.Protocol):
+    """Takes what comes through the pipe at *path*, and puts it there without the environment once it is all."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._parts: list[bytes] = []
+
+    def data_received(self, data: bytes) -> None:
+        """Take a part."""
+        self._parts.append(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Keep it: the writer closed its end."""
+        del exc
+        self.keep()
+
+    def take_rest(self, pipe: FileIO) -> None:
+        """Take what is in the pipe now; it is empty where nobody wrote."""
+        while data := pipe.read(_PIPE_READ):
+            self._parts.append(data)
+
+    def keep(self) -> None:
+        """Write what came, once."""
+        if self._parts:
+            write_private(self._path, _scrubbed(b"".join(self._parts)))
+            self._parts.clear()
 
 
 def scrub_command(path: Path) -> None:

@@ -70,7 +70,12 @@ def command_line(request: RunRequest, *, directory: Path, settings: ExecutionSet
 
 
 def environment_for(request: RunRequest, *, settings: ExecutionSettings, scratch: Path) -> dict[str, str]:
-    """Return the environment of the run: the operator's own, with temporary files in *scratch*."""
+    """Return the environment of the run: that of all plays, and its own mark."""
+    return {**environment_of_plays(settings, scratch=scratch), MARK: request.ident}
+
+
+def environment_of_plays(settings: ExecutionSettings, *, scratch: Path) -> dict[str, str]:
+    """Return what all plays have in common: the operator's own environment, with temporary files in *scratch*."""
     environ = dict(settings.environ)
     programs = str(Path(ansible_python(settings)).parent)
     environ["PATH"] = os.pathsep.join([programs, environ.get("PATH", os.defpath)])
@@ -84,7 +89,6 @@ def environment_for(request: RunRequest, *, settings: ExecutionSettings, scratch
     environ.update(_spared(environ))
     for variable in _KUBECTL_WEBSOCKETS:
         environ.setdefault(variable, "false")
-    environ[MARK] = request.ident
     environ[OWNER_MARK] = own_identity()
     return environ
 
@@ -106,6 +110,11 @@ def _with_this_machine(hosts: str) -> str:
     return hosts if "*" in named else ",".join([*named, *(host for host in _THIS_MACHINE if host not in named)])
 
 
+def config_files(settings: ExecutionSettings) -> list[Path]:
+    """Return the paths where a run looks for ansible.cfg, in that order, whether a file is there or not."""
+    return _Config(settings.environ).candidates
+
+
 def collections_path(settings: ExecutionSettings) -> str:
     """Return where collections are looked for: as configured, and last the ones that we bring.
 
@@ -124,7 +133,8 @@ class _Config:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._path = next((path for path in self._candidates() if path.is_file()), None)
+        self.candidates = self._candidates()
+        self._path = next((path for path in self.candidates if path.is_file()), None)
 
     def entry(self, *keys: str) -> str:
         """Return the first of *keys* in `[defaults]` that is set."""

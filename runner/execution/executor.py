@@ -1,6 +1,6 @@
 """The seam between deciding and running: `Executor.run(RunRequest) -> Outcome`.
 
-`reconcile` fills a `RunRequest`; an executor (cold now, warm later) runs the play, reads all its events and returns
+`reconcile` fills a `RunRequest`; an executor runs the play (warm or cold), reads all its events and returns
 an `Outcome`. An executor never writes status.
 """
 

@@ -36,8 +36,8 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def _refuse_foreign(folder: Path, *, owners: Collection[int]) -> None:
-    found = folder.lstat()
+def _refuse_foreign(folder: str | Path, *, owners: Collection[int]) -> None:
+    found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid not in owners:
         raise ExecutionError(f"{folder} is a link or belongs to user {found.st_uid}; remove it, then it is made anew")
 
@@ -127,12 +127,23 @@ def _make(path: Path) -> None:
 
 
 def _make_once(path: Path) -> None:
-    temporary = Path(tempfile.gettempdir())
-    for folder in [*reversed(path.parents), path]:
-        if not folder.exists():
-            folder.mkdir(mode=0o700, exist_ok=True)
-        if temporary in folder.absolute().parents:  # where everybody may make some
+    whole = str(path.absolute())
+    shared = f"{Path(tempfile.gettempdir())}{os.sep}"
+    complete = os.path.isdir(whole)  # noqa: PTH112 - texts: this is done many times for each run
+    for folder in _line(whole):
+        if not complete and not os.path.exists(folder):  # noqa: PTH110
+            Path(folder).mkdir(mode=0o700, exist_ok=True)
+        if folder.startswith(shared):  # where everybody may make some
             _refuse_foreign(folder, owners={os.geteuid(), 0})
+
+
+def _line(path: str) -> Iterator[str]:
+    """Return the folders that lead to *path*, an absolute one, and itself, the outermost first."""
+    end = path.find(os.sep, 1)
+    while end > 0:
+        yield path[:end]
+        end = path.find(os.sep, end + 1)
+    yield path
 
 
 def write_private(path: Path, content: str | bytes) -> None:

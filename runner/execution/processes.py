@@ -11,7 +11,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from runner.owner import lives, own_identity, stat_fields
@@ -27,26 +27,44 @@ _POLL = 0.05
 _QUICK_POLL = 0.01
 _GIVE_UP = 5.0
 """Seconds after the first SIGKILL: what still lives then is another user's (`become`)."""
+_CHUNK = 65536
+_LOOKS = 2
+"""So many looks in a row must find nothing: one misses the child of a process that ends while it is taken."""
 _ASYNC_WRAPPER = b"async_wrapper"
 
 
 def processes_of(ident: str) -> set[int]:
     """Return the ids of the living processes that carry the mark of run *ident*, or descend from one that does."""
-    parents = _parents()
-    wanted = f"{MARK}={ident}".encode()
-    marked = {pid for pid in parents if wanted in _read(pid, "environ").split(b"\0")}
-    return _with_descendants(marked, parents=parents)
+    return _of_run(ident, pids=_pids())
 
 
-def kill_now(idents: Collection[str], *, limit: float) -> int:
+def _of_run(ident: str, *, pids: Iterable[int]) -> set[int]:
+    """Return those of *pids* that carry the mark of run *ident*, and all that descend from them."""
+    marked = _marked(pids, {MARK: ident})
+    return _with_descendants(marked, parents=_parents()) if marked else marked
+
+
+def marked_with(variables: Mapping[str, str]) -> set[int]:
+    """Return the ids of the living processes that were given all of *variables*."""
+    return _marked(_pids(), variables)
+
+
+def _marked(pids: Iterable[int], variables: Mapping[str, str]) -> set[int]:
+    wanted = {os.fsencode(f"{name}={value}") for name, value in variables.items()}
+    return {pid for pid in pids if wanted.issubset(_read(pid, "environ").split(b"\0"))}
+
+
+def kill_now(idents: Collection[str], *, limit: float, servers: Iterable[Mapping[str, str]] = ()) -> int:
     """Kill the processes of runs *idents* of this very process, without grace, and wait until they are gone.
+
+    Besides those that were given all variables of one of *servers*, and not what descends from them.
 
     Returns:
         how many were signalled.
     """
     signalled: set[int] = set()
     deadline = time.monotonic() + limit
-    while left := _own_processes(idents):
+    while left := _own_processes(idents) | {pid for variables in servers for pid in marked_with(variables)}:
         _signal(left, signal.SIGSTOP)  # or a parent would go on to its next task once its child is gone
         signalled |= _signal(left, signal.SIGKILL)
         if not left & signalled or time.monotonic() > deadline:
@@ -100,21 +118,26 @@ async def end_processes(ident: str, *, grace: float, spare_detached: bool = Fals
         the processes that live on: spared ones, and those that the operator has no right to kill.
     """
     loop = asyncio.get_running_loop()
-    _signal(_to_end(ident, spare_detached=spare_detached), signal.SIGTERM)
     deadline = loop.time() + grace
-    while left := _to_end(ident, spare_detached=spare_detached):
+    asked: set[int] = set()
+    others: set[int] = set()
+    looks_in_vain = 0
+    while True:
+        present = set(_pids())
+        found = _of_run(ident, pids=present - others)
+        others = set() if found else present  # none of them will ever carry the mark, so one look at each is enough
+        left = found - detached_tasks(found) if spare_detached and found else found
+        looks_in_vain = 0 if left else looks_in_vain + 1
         late = loop.time() - deadline
-        if late > _GIVE_UP:
-            break
+        if looks_in_vain == _LOOKS or late > _GIVE_UP:
+            return found
         if late >= 0:
             _signal(left, signal.SIGKILL)
-        await asyncio.sleep(_POLL)
-    return processes_of(ident)
-
-
-def _to_end(ident: str, *, spare_detached: bool) -> set[int]:
-    found = processes_of(ident)
-    return found - detached_tasks(found) if spare_detached else found
+        else:
+            _signal(left - asked, signal.SIGTERM)
+        asked |= left
+        if left:
+            await asyncio.sleep(_POLL)
 
 
 def _signal(pids: Iterable[int], number: signal.Signals) -> set[int]:
@@ -136,19 +159,36 @@ def _with_descendants(roots: set[int], *, parents: dict[int, int]) -> set[int]:
     return found
 
 
+def _pids() -> list[int]:
+    """Return the id of each process; zombies too, which have no environment."""
+    try:
+        return [int(name) for name in os.listdir(_PROC) if name.isdigit()]  # noqa: PTH208 - no object for each
+    except OSError:
+        return []
+
+
 def _parents() -> dict[int, int]:
     """Return the parent of each living process; a zombie only waits for its parent, and counts as gone."""
     parents: dict[int, int] = {}
-    for entry in _PROC.iterdir() if _PROC.is_dir() else ():
-        if entry.name.isdigit():
-            fields = stat_fields(int(entry.name))
-            if lives(fields):
-                parents[int(entry.name)] = int(fields[1])
+    for pid in _pids():
+        fields = stat_fields(pid)
+        if lives(fields):
+            parents[pid] = int(fields[1])
     return parents
 
 
 def _read(pid: int, name: str) -> bytes:
+    # plain calls of the system: this is done for every process of the machine at the end of each run
     try:
-        return (_PROC / str(pid) / name).read_bytes()
+        handle = os.open(f"{_PROC}/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""  # it ended meanwhile, or is another user's
+    try:
+        parts = []
+        while part := os.read(handle, _CHUNK):
+            parts.append(part)
+        return b"".join(parts)
+    except OSError:
+        return b""
+    finally:
+        os.close(handle)

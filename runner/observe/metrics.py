@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, GCCollector, Metric, PlatformCollector, ProcessCollector
@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from runner.clock import Clock, SystemClock
 from runner.kube.objects import GVK
 from runner.observe.metrics_controller import ControllerMetrics
-from runner.observe.metrics_families import Families
+from runner.observe.metrics_families import Families, PlayFamilies
 from runner.observe.metrics_objects import (
     CreatedCollector,
     CreatedObjects,
@@ -44,6 +44,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._clock = clock or SystemClock()
         self._families = Families(self._registry)
+        self._plays = PlayFamilies(self._registry)
         self._families.build_info.labels(commit=commit, version=version).set(1)
         self._created = CreatedCollector()
         self._informers = InformerCollector(states=STATES)
@@ -91,6 +92,11 @@ class Metrics:
     def leading(self, name: str, leads: bool) -> None:  # noqa: FBT001 - the shape of the elector's callback
         """Tell whether this process holds the Lease *name*."""
         self._families.leading.labels(name=name).set(float(leads))
+
+    def plays(self, *, running: Callable[[], int], waiting: Callable[[], int]) -> None:
+        """Report how many plays run and how many wait for their turn, as these tell at each scrape."""
+        self._plays.running.set_function(running)
+        self._plays.waiting.set_function(waiting)
 
     def certificate_read(self, *, success: bool) -> None:
         """Count a reading of the serving certificate."""

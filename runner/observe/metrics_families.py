@@ -85,3 +85,18 @@ class Families:
         )
         self.certificates = counter("certwatcher_read_certificate", "Readings of the serving certificate.")
         self.certificate_errors = counter("certwatcher_read_certificate_errors", "Readings that failed.")
+
+
+class PlayFamilies:
+    """What the gate tells of the plays of all watches together; without a gate both are zero."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Register them."""
+        self.running = Gauge(
+            "ansible_operator_running_plays", "Plays under way, of all watches together.", registry=registry
+        )
+        self.waiting = Gauge(
+            "ansible_operator_waiting_plays",
+            "Reconciles that wait for --max-running-plays or --min-free-memory.",
+            registry=registry,
+        )

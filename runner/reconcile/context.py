@@ -12,6 +12,7 @@ from typing import Protocol
 
 from runner.clock import Clock
 from runner.execution.executor import Executor, Outcome
+from runner.execution.gate import Gate, Place
 from runner.kube.discovery import Resource
 from runner.kube.objects import GVK, Object
 from runner.kube.verbs import ObjectClient
@@ -40,8 +41,13 @@ class ResourceFinder(Protocol):
 class StatusReporter(Protocol):
     """Writes our conditions (`runner.status.writer.StatusWriter`)."""
 
-    async def write(self, resource: Resource, obj: Object, *, compute: Compute, unless: Unless = ...) -> WriteResult:
-        """Bring the conditions to what *compute* makes of them, unless that is true of the live object."""
+    async def write(
+        self, resource: Resource, obj: Object, *, compute: Compute, unless: Unless = ..., newest: Object | None = None
+    ) -> WriteResult:
+        """Bring the conditions to what *compute* makes of them, unless that is true of the live object.
+
+        *newest* is the object as it most probably is now.
+        """
         ...
 
 
@@ -94,8 +100,10 @@ class Parts:
     """The watches of the same kind that come first in the file: they own status and finalizer of what they serve."""
     measure: Measure = unmeasured
     """Measures one reconcile."""
-    known: Callable[[Request], bool] = lambda _request: False
-    """Tells whether the source holds the object: only then no event brings its key back after a 404 that erred."""
+    gate: Gate = field(default_factory=Gate)
+    """Limits the plays of all watches together."""
+    seen: Callable[[Request], Object | None] = lambda _request: None
+    """Returns the object as the source saw it last, None where it holds none: then an event will bring its key."""
 
 
 @dataclass(kw_only=True)
@@ -119,8 +127,15 @@ class Context:
     """The status may say Running because of this reconcile."""
     refused: bool = False
     """A `Failure` was to be told, and there was no run."""
+    place: Place | None = None
+    """The right to run a play, while this reconcile has it."""
     narrowed: Parts | None = None
     """The collaborators for this object, where an earlier watch owns its status or finalizer."""
+
+    def leave(self) -> None:
+        """Give the place back, if there is one."""
+        if self.place is not None:
+            self.place.leave()
 
     @property
     def counts_status(self) -> bool:

@@ -57,7 +57,10 @@ class Reconciler:
         """
         ctx = Context(request=request, log=log)
         with self._parts.measure() as measured:
-            decision = await self._decide(ctx)
+            try:
+                decision = await self._decide(ctx)
+            finally:
+                ctx.leave()
             measured.result, measured.refused = result_of(decision, failed=ctx.failed), ctx.refused
         return decision
 

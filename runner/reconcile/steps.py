@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from runner.errors import ExecutionError, Invalid, NotFound
 from runner.execution.executor import Outcome, RunRequest
@@ -17,6 +18,7 @@ from runner.execution.overrides import max_artifacts_of, verbosity_of
 from runner.execution.parameters import left_out
 from runner.kube.discovery import Resource
 from runner.kube.objects import Object, generation_of, is_deleting, uid_of
+from runner.reconcile.admission import admit
 from runner.reconcile.claim import claim
 from runner.reconcile.context import Context, Parts, Step
 from runner.reconcile.finalizer import Finalizers
@@ -53,7 +55,7 @@ def gone(ctx: Context, parts: Parts) -> Decision:
     Where the source holds the object no event would bring its key back, so it is tried again later; where it doesn't,
     the object's next sight is an event.
     """
-    return Backoff(wish=ctx.wish) if parts.known(ctx.request) else _let_go(ctx, parts)
+    return Backoff(wish=ctx.wish) if parts.seen(ctx.request) is not None else _let_go(ctx, parts)
 
 
 async def rewrite_pending_status(ctx: Context, parts: Parts) -> Decision | None:
@@ -112,7 +114,8 @@ async def announce(ctx: Context, parts: Parts) -> Decision | None:
         return None
     starting = running(at=parts.clock.now(), generation=ctx.generation)
     ctx.announced = True
-    if await _report(ctx, parts, transition=starting, unless=lambda live: _terminated(live, parts=parts)) is None:
+    unless, just_read = partial(_terminated, parts=parts), ctx.obj
+    if await _report(ctx, parts, transition=starting, unless=unless, newest=just_read) is None:
         return gone(ctx, parts)
     ctx.generation = generation_of(ctx.obj)  # the write returned a newer spec, and that is what runs
     ctx.finalizing = is_deleting(ctx.obj) and holds(parts.watch, ctx.obj)
@@ -148,6 +151,8 @@ async def run(ctx: Context, parts: Parts) -> Decision | None:
         sentence = "Observed a panic: the executor broke; please report this"
         ctx.log.error(sentence, panic=type(error).__name__, error=error)
         ctx.outcome = _not_run(error, started=started, parts=parts)
+    finally:
+        ctx.leave()
     return None
 
 
@@ -174,7 +179,9 @@ async def report(ctx: Context, parts: Parts) -> Decision | None:
         tell_generation=not ctx.counts_status,
     )
     parts.pending.keep(ctx.request, uid=uid_of(ctx.obj), transition=transition)
-    if await _report(ctx, parts, transition=transition) is not None:
+    # a role may have written the object meanwhile, and where it did, the source has mostly seen that
+    newest = None if ctx.finalizing else parts.seen(ctx.request)
+    if await _report(ctx, parts, transition=transition, newest=newest) is not None:
         return None
     released = ctx.finalizing and _finished(_outcome(ctx))
     return _let_go(ctx, parts) if released else gone(ctx, parts)
@@ -200,6 +207,7 @@ async def report_error(ctx: Context, parts: Parts, *, message: str) -> None:
 
 
 STEPS: tuple[Step, ...] = (
+    admit,
     load,
     select,
     claim,
@@ -242,11 +250,18 @@ async def _tell_dropped(ctx: Context, parts: Parts) -> None:
 
 
 async def _report(
-    ctx: Context, parts: Parts, *, transition: Transition, unless: Unless = lambda _live: False
+    ctx: Context,
+    parts: Parts,
+    *,
+    transition: Transition,
+    unless: Unless = lambda _live: False,
+    newest: Object | None = None,
 ) -> Object | None:
     """Write *transition* and keep the newest object; None where the object is gone or another has its name."""
     try:
-        result = await parts.status.write(_resource(ctx), ctx.obj, compute=transition.apply, unless=unless)
+        result = await parts.status.write(
+            _resource(ctx), ctx.obj, compute=transition.apply, unless=unless, newest=newest
+        )
     except Invalid as refusal:  # in every form: the role does its work all the same, and no retry would help
         parts.pending.drop(ctx.request)
         ctx.log.error("The API server refuses the status, so it is not written", error=str(refusal))

@@ -2,8 +2,9 @@
 
 Each try reads the object live, computes the wanted conditions from what is there, and sends the object's status back
 with the resourceVersion that was read: if anybody wrote in between, the API server answers Conflict and the next try
-starts from the new state. `PUT /status` is used and not a patch, as roles of existing operators grant `update` there,
-which is what the peer uses.
+starts from the new state. So a caller who has the object as it most probably still is may offer it in place of the
+first read: where it is out of date, that try meets a Conflict and nothing else. `PUT /status` is used and not a patch,
+as roles of existing operators grant `update` there, which is what the peer uses.
 """
 
 from __future__ import annotations
@@ -75,6 +76,16 @@ class WriteResult:
     """The API server dropped fields of our conditions, as the CRD's schema doesn't know them."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Change:
+    """What a caller wants."""
+
+    resource: Resource
+    obj: Object
+    compute: Compute
+    unless: Unless
+
+
 class StatusWriter:
     """Writes conditions, with retries on what may go well the next time."""
 
@@ -101,11 +112,18 @@ class StatusWriter:
         self._told: set[tuple[Resource, str]] = set()
 
     async def write(
-        self, resource: Resource, obj: Object, *, compute: Compute, unless: Unless = lambda _live: False
+        self,
+        resource: Resource,
+        obj: Object,
+        *,
+        compute: Compute,
+        unless: Unless = lambda _live: False,
+        newest: Object | None = None,
     ) -> WriteResult:
         """Bring the conditions of *obj* to what *compute* makes of those found on the live object.
 
         Nothing is written where *unless* is true of the live object; a change after it was read is met as a Conflict.
+        *newest* is a whole state of the object that was seen a moment ago: it spares the read where it still holds.
 
         Raises:
             StatusWriteExhausted: tries or time are used up; the caller keeps the transition and comes again.
@@ -113,10 +131,12 @@ class StatusWriter:
                 credentials again), Invalid in every form of the conditions, NotFound of the status subresource.
         """
         started = self._clock.monotonic()
+        change = _Change(resource=resource, obj=obj, compute=compute, unless=unless)
         attempt = 1
         while True:
             try:
-                return await self._try(resource, obj, compute=compute, unless=unless, attempt=attempt)
+                given, newest = newest, None
+                return await self._try_unread(change, given) or await self._try(change, attempt=attempt)
             except _RETRIED as error:
                 await self._pause(error, attempt=attempt, started=started)
                 attempt += 1
@@ -130,25 +150,36 @@ class StatusWriter:
         self._logger.debug("Status write is tried again", error=str(error), attempt=attempt, wait_seconds=wait)
         await self._clock.sleep(wait)
 
-    async def _try(
-        self, resource: Resource, obj: Object, *, compute: Compute, unless: Unless, attempt: int
-    ) -> WriteResult:
-        live = await self._read(resource, obj)
+    async def _try_unread(self, change: _Change, newest: Object | None) -> WriteResult | None:
+        """Write onto *newest*; None where it is out of date, or asks for no write: a read has the last word then."""
+        if newest is None or uid_of(newest) != uid_of(change.obj):
+            return None
+        with contextlib.suppress(Conflict):
+            result = await self._try_onto(newest, change, attempt=1)
+            return result if result.state is WriteState.WRITTEN else None
+        return None
+
+    async def _try(self, change: _Change, *, attempt: int) -> WriteResult:
+        live = await self._read(change.resource, change.obj)
         if live is None:
             return WriteResult(state=WriteState.GONE, obj=None, attempts=attempt)
-        if uid_of(live) != uid_of(obj):
+        if uid_of(live) != uid_of(change.obj):
             return WriteResult(state=WriteState.SUPERSEDED, obj=live, attempts=attempt)
-        if unless(live) or not self._has_status(resource, live):
+        return await self._try_onto(live, change, attempt=attempt)
+
+    async def _try_onto(self, live: Object, change: _Change, *, attempt: int) -> WriteResult:
+        resource = change.resource
+        if change.unless(live) or not self._has_status(resource, live):
             return WriteResult(state=WriteState.SKIPPED, obj=live, attempts=attempt)
         found = conditions_found(live)
-        wanted = compute(list(found))
+        wanted = change.compute(list(found))
         if wanted == found:
             return WriteResult(state=WriteState.UNCHANGED, obj=live, attempts=attempt)
         try:
             written, sent = await self._send_acceptable(resource, live, wanted=wanted)
         except NotFound:
             # The object went between read and write; where it is still there, the kind has no such subresource.
-            if await self._read(resource, obj) is not None:
+            if await self._read(resource, change.obj) is not None:
                 raise
             return WriteResult(state=WriteState.GONE, obj=None, attempts=attempt)
         state = WriteState.UNCHANGED if written is live else WriteState.WRITTEN

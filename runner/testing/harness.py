@@ -1,7 +1,7 @@
 """A whole operator inside a test's event loop: real API server, real informers and queues, any executor.
 
-What a test wants to see of running Ansible it gets from `PlayExecutor`; where only the decisions matter it hands in
-`runner.testing.executor.ScriptedExecutor`, and a reconcile takes milliseconds.
+What a test wants to see of running Ansible it gets from `PlayExecutor` or `real_executor`; where only the decisions
+matter it hands in `runner.testing.executor.ScriptedExecutor`, and a reconcile takes milliseconds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from runner.assembly import Operator, Shared, build_operator
+from runner.assembly import Operator, Shared, Surroundings, build_executor, build_operator
 from runner.assembly.operator import Leadership
 from runner.assembly.run_access import RunAccess
 from runner.clock import SystemClock
@@ -39,6 +39,20 @@ def settings_for(kubeconfig: Path, *, period: timedelta = timedelta(hours=10)) -
         reconcile_period=period,
         graceful_shutdown_timeout=120.0,  # a cold run on a busy machine ends within it; a hung one fails the test
     )
+
+
+def real_executor(watches: Sequence[Watch], *, settings: Settings, sink: RecordingSink | None = None) -> ExecutorFor:
+    """Return what makes the product's executor for *watches*: warm or cold, as *settings*, keys and annotations say.
+
+    The operator starts and stops its fork server. Tests that need nothing else of it share one: `runner.testing.warm`.
+    """
+
+    def executor(access: RunAccess) -> Executor:
+        logger = Logger(sink=sink or RecordingSink(), level="debug")
+        around = Surroundings(settings=settings, access=access, logger=logger, clock=SystemClock())
+        return build_executor(watches, around=around)
+
+    return executor
 
 
 @contextlib.asynccontextmanager

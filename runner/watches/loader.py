@@ -28,13 +28,13 @@ from runner.watches.section import Section
 from runner.watches.selector import is_qualified_name, read_selector
 
 GVK_KEYS = ("group", "version", "kind")
-PLANNED_KEYS = ("executor", "runTimeout", "handlers")
+PLANNED_KEYS = ("runTimeout", "handlers")
 """Our own keys that are read and checked, but do nothing yet."""
 ENTRY_KEYS = (
     *GVK_KEYS,
     *("playbook", "role", "vars", "maxRunnerArtifacts", "reconcilePeriod", "manageStatus", "watchDependentResources"),
     *("watchClusterScopedResources", "snakeCaseParameters", "watchAnnotationsChanges", "markUnsafe"),
-    *("blacklist", "selector", "finalizer", "watchDependentStatus"),
+    *("blacklist", "selector", "finalizer", "watchDependentStatus", "executor"),
     *PLANNED_KEYS,
 )
 FINALIZER_KEYS = ("name", "playbook", "role", "vars")

@@ -50,7 +50,7 @@ def log_notes(notes: Sequence[str], *, logger: Logger) -> None:
 
 
 def fields_of(watch: Watch, *, origins: Origins | None, settings: Settings) -> dict[str, Any]:
-    """Return what the line of *watch* tells; every line has every field, but those of dependents are rare ones."""
+    """Return what the line of *watch* tells; every line has every field, but for the rare ones at the end."""
     period, period_from = _period(watch, settings=settings)
     workers = origins.workers if origins else Chosen(value=watch.max_concurrent_reconciles, source=_WORKERS)
     verbosity = origins.verbosity if origins else Chosen(value=watch.ansible_verbosity, source="--ansible-verbosity")
@@ -71,6 +71,7 @@ def fields_of(watch: Watch, *, origins: Origins | None, settings: Settings) -> d
         "namespaces": list(settings.namespaces) or ["*"],
         "markUnsafe": watch.mark_unsafe,
         **_dependents(watch),
+        **({"executor": watch.executor} if watch.executor else {}),
     }
 
 

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from runner.localdev.plane import ControlPlane
 from tools.compare.cases import CASES
 from tools.compare.cluster import Cluster
 from tools.compare.diffs import Explained, compare, explain
 from tools.compare.known import KNOWN
-from tools.compare.operators import Side, ours, peer, refuse_busy_ports
 from tools.compare.play import play
 from tools.compare.report import UNEXPLAINED, render
 from tools.compare.world import Case
+from tools.machine import control_plane
+from tools.operators import Side, ours, peer, refuse_busy_ports
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,15 +56,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 @contextlib.contextmanager
 def _cluster(folder: Path | None) -> Iterator[Cluster]:
     """Give a control plane: the running one in *folder*, else one of our own that ends with us."""
-    plane = ControlPlane.start() if folder is None else ControlPlane.load(folder)
-    cluster = Cluster(plane.kubeconfig)
-    try:
-        yield cluster
-    finally:
-        if folder is None:
-            plane.stop()
-        else:
-            cluster.remove_kinds()
+    with control_plane(folder) as plane:
+        cluster = Cluster(plane.kubeconfig)
+        try:
+            yield cluster
+        finally:
+            if folder is not None:
+                cluster.remove_kinds()
 
 
 def _observe(cases: Sequence[Case], *, sides: Sequence[Side], cluster: Cluster, out: Path) -> None:

@@ -8,16 +8,17 @@ from typing import Any
 
 import yaml
 
-from tools.compare.cluster import Cluster
+from tools.compare.cluster import GROUP, VERSION, Cluster
 from tools.compare.normalise import normalise
-from tools.compare.operators import Side, environment, running
 from tools.compare.world import Case, World
+from tools.operators import Side, environment, running
 
 
 def play(case: Case, *, side: Side, cluster: Cluster, folder: Path, namespace: str) -> Any:
     """Return what *side* did in *case*, comparable; logs and the observation stay in *folder*."""
     project = _write_project(case, folder=folder)
-    side.clear_runs(namespace=namespace)
+    runs_of_ours = (GROUP, f"{VERSION}/Secret/{namespace}")
+    side.clear_runs(*runs_of_ours)
     world = World(
         cluster=cluster,
         kinds=case.kinds,
@@ -25,14 +26,15 @@ def play(case: Case, *, side: Side, cluster: Cluster, folder: Path, namespace: s
         runs=side.runs_in(folder / "tmp"),
         seen=folder / "seen",
     )
-    extra = {"WATCH_NAMESPACE": namespace, **case.environ}
+    extra = {"WATCH_NAMESPACE": namespace, "COMPARE_SEEN": str(folder / "seen"), **case.environ}
     environ = environment(side, folder=folder, kubeconfig=cluster.kubeconfig, extra=extra)
     log = folder / "operator.log"
     with cluster.namespace(namespace), world.watched():
-        with running(side, project=project, environ=environ, arguments=case.arguments, log=log) as ended:
+        with running(side, project=project, environ=environ, arguments=case.arguments, log=log) as operator:
             _run_script(case, world=world)
-        world.stages["end of the operator"] = {"exit code": ended[0].code, "killed": ended[0].killed}
-    side.clear_runs(namespace=namespace)
+        (ended,) = operator.ended
+        world.stages["end of the operator"] = {"exit code": ended.code, "killed": ended.killed}
+    side.clear_runs(*runs_of_ours)
     names = {namespace: "NAMESPACE", str(world.runs): "RUNS", str(folder): "FOLDER", **_programs(side)}
     observed = normalise(world.stages, names=names)
     (folder / "observed.json").write_text(json.dumps(observed, indent=2, ensure_ascii=False))

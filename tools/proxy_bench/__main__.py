@@ -6,18 +6,16 @@ import argparse
 import asyncio
 import contextlib
 import itertools
-import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.localdev.plane import ControlPlane
+from tools.machine import commit, control_plane, head
 from tools.proxy_bench import discovery, latency, sampling, soak
 from tools.proxy_bench.cases_reads import READS
 from tools.proxy_bench.cases_writes import WRITES
-from tools.proxy_bench.figures import head
 from tools.proxy_bench.operators import Place, held_run, place
 from tools.proxy_bench.replay import replay, table
 from tools.proxy_bench.stage import Stage, build, look, many_config_maps
@@ -31,8 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one of the commands and return the exit code."""
     options = _parse(arguments)
     commands = {"replay": _replay, "latency": _latency, "discovery": _discovery, "soak": _soak}
-    with _cluster(options.plane) as kubeconfig, tempfile.TemporaryDirectory(prefix="proxy-bench-") as folder:
-        return asyncio.run(commands[options.command](options, Bench(kubeconfig=kubeconfig, folder=Path(folder))))
+    with control_plane(options.plane) as plane, tempfile.TemporaryDirectory(prefix="proxy-bench-") as folder:
+        return asyncio.run(commands[options.command](options, Bench(kubeconfig=plane.kubeconfig, folder=Path(folder))))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,16 +66,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     three.add_argument("--seconds", type=float, default=120.0, help="over which both are spread (default 120)")
     three.add_argument("--samples", type=Path, help="a file for every sample, as CSV")
     return parser.parse_args(arguments)
-
-
-@contextlib.contextmanager
-def _cluster(folder: Path | None) -> Iterator[Path]:
-    plane = ControlPlane.start() if folder is None else ControlPlane.load(folder)
-    try:
-        yield plane.kubeconfig
-    finally:
-        if folder is None:
-            plane.stop()
 
 
 async def _replay(options: argparse.Namespace, bench: Bench) -> int:
@@ -173,12 +161,7 @@ async def _given_or_held(options: argparse.Namespace, *, where: Place, program: 
 async def _print_head(plain: Way, *, title: str) -> None:
     answer = await plain.send(Sent(target="/version"))
     kubernetes = answer.body.decode().partition('"gitVersion": "')[2].partition('"')[0]
-    print(f"## {title}\n\n{head(kubernetes)}; commit {_commit()}\n", flush=True)
-
-
-def _commit() -> str:
-    answer = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return answer.stdout.strip() or "unknown"
+    print(f"## {title}\n\n{head(kubernetes)}; commit {commit()}\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,9 @@
-"""Figures out of many measurements, and the head that every table needs. Pure but for `head`."""
+"""Figures out of many measurements. Pure."""
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
 from statistics import median
-
-_PACKAGES = ("aiohttp", "kubernetes", "ansible-core")
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -31,12 +25,3 @@ def slope(times: Sequence[float], values: Sequence[float]) -> float:
     if not spread:
         return 0.0
     return sum((t - mean_time) * (v - mean_value) for t, v in zip(times, values, strict=True)) / spread
-
-
-def head(kubernetes: str) -> str:
-    """Return one line with date, versions and how busy the machine is."""
-    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
-    load = " ".join(f"{one:.2f}" for one in os.getloadavg())
-    moment = datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
-    python = platform.python_version()
-    return f"{moment}; Kubernetes {kubernetes}; Python {python}; {packages}; {os.cpu_count()} CPUs, load {load}"

@@ -6,23 +6,17 @@ So the requests of a benchmark come from a live run, and no other run takes the 
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
-import shutil
-import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 
-from runner.execution.command import OWN_COLLECTIONS
 from runner.kube.client import KubeClient
 from runner.kube.discovery import Resource
-from runner.localdev.operator_process import OperatorProcess
-from runner.localdev.ports import free_ports
 from runner.settings import KubeSettings
 from runner.testing.cluster import NAMESPACES, crd, install_crd, remove_crd, wait_until
-from tools.compare.operators import peer, refuse_busy_ports, running
+from tools.operators import FREE_PORTS, Side, environment, ours, peer, refuse_busy_ports, running
 from tools.proxy_bench.target import Target, of_run
 
 _START_LIMIT = 120.0
@@ -75,19 +69,10 @@ class Place:
         """Return where the role puts its kubeconfig."""
         return self.folder / "kubeconfig"
 
-    def environ(self, *, path: Sequence[Path]) -> dict[str, str]:
-        """Return the environment of an operator, with *path* first in PATH."""
-        (self.folder / "tmp").mkdir(exist_ok=True)
-        return {
-            "PATH": os.pathsep.join([*map(str, path), "/usr/local/bin", "/usr/bin", "/bin"]),
-            "HOME": str(self.folder),
-            "TMPDIR": str(self.folder / "tmp"),
-            "LANG": "C.UTF-8",
-            "KUBECONFIG": str(self.kubeconfig),
-            "WATCH_NAMESPACE": self.namespace,
-            "ANSIBLE_GATHERING": "explicit",
-            "ANSIBLE_COLLECTIONS_PATH": str(OWN_COLLECTIONS),
-        }
+    def environ(self, side: Side) -> dict[str, str]:
+        """Return the environment of an operator."""
+        extra = {"WATCH_NAMESPACE": self.namespace, "ANSIBLE_GATHERING": "explicit"}
+        return environment(side, folder=self.folder, kubeconfig=self.kubeconfig, extra=extra)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +81,7 @@ class Held:
 
     target: Target
     pid: int
-    """Of the operator; 0 for the peer."""
+    """Of the operator."""
 
 
 @contextlib.asynccontextmanager
@@ -137,27 +122,14 @@ async def held_run(where: Place, *, program: Path | None = None, path: Sequence[
 
 @contextlib.contextmanager
 def _started(where: Place, *, project: Path, program: Path | None, path: Sequence[Path]) -> Iterator[int]:
-    log = where.folder / "operator.log"
     if program is not None:
         refuse_busy_ports()
-        side = peer(program, path=path)
-        with running(side, project=project, environ=where.environ(path=side.path), arguments=[], log=log):
-            yield 0
-        shutil.rmtree(side.runs_in(where.folder) / where.kind.gvk.group, ignore_errors=True)
-        return
-    (health,) = free_ports(1)
-    environ = where.environ(path=[Path(sys.executable).parent])
-    operator = OperatorProcess(project=project, environ=_with_tree(environ), log=log, port=health)
-    operator.start()
-    try:
+    side = ours() if program is None else peer(program, path=path)
+    arguments = FREE_PORTS if program is None else ()
+    log = where.folder / "operator.log"
+    with running(side, project=project, environ=where.environ(side), arguments=arguments, log=log) as operator:
         yield operator.pid
-    finally:
-        operator.stop()
-
-
-def _with_tree(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return *environ* with this working tree first where Python looks for `runner`."""
-    return {**environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    side.clear_runs(where.kind.gvk.group)
 
 
 def _complete(path: Path) -> bool:

@@ -12,12 +12,13 @@ from runner.kube.client import KubeClient
 from runner.localdev.ec2.control import Ec2Control
 from runner.localdev.plane import ControlPlane
 from runner.testing.cluster import install_crd
+from runner.testing.warm import SharedWarm
 from tests.content.ec2_instance.role_harness import ROOT, Bench
 
 
 @pytest.fixture
 async def bench(
-    plane: ControlPlane, ec2: str, kube: KubeClient, namespace: str, tmp_path: Path
+    plane: ControlPlane, ec2: str, kube: KubeClient, namespace: str, tmp_path: Path, warm_server: SharedWarm
 ) -> AsyncIterator[Bench]:
     """Give a bench with fast state changes."""
     await install_crd(kube, yaml.safe_load((ROOT / "crds" / "ec2instances.yaml").read_text()))
@@ -25,6 +26,12 @@ async def bench(
     aws.reset()
     aws.configure(pending=0.0, stopping=0.0, shutting_down=0.0)
     yield Bench(
-        kube=kube, kubeconfig=plane.kubeconfig, namespace=namespace, aws=aws, endpoint=ec2, folder=tmp_path
+        kube=kube,
+        kubeconfig=plane.kubeconfig,
+        namespace=namespace,
+        aws=aws,
+        endpoint=ec2,
+        folder=tmp_path,
+        warm=warm_server,
     ).with_variables(ec2_instance_finalizer_delay=1, ec2_instance_finalizer_retries=8)
     aws.clear_faults()

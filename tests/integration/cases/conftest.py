@@ -7,13 +7,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
-from runner.assembly import cold_executor
+from runner.assembly import Surroundings, play_executor
 from runner.assembly.run_access import RunAccess
 from runner.clock import SystemClock
 from runner.execution.executor import Executor
@@ -27,6 +26,7 @@ from runner.testing.cluster import crd, install_crd
 from runner.testing.harness import ExecutorFor, settings_for
 from runner.testing.informers import Site, Watched, watching
 from runner.testing.waiting import eventually
+from runner.testing.warm import SharedWarm
 from runner.watches.model import Content, Watch
 from tests.integration.reconcile.conftest import Probes
 
@@ -72,13 +72,14 @@ def sink() -> RecordingSink:
 
 
 @pytest.fixture
-def cold(settings: Settings, sink: RecordingSink) -> ExecutorFor:
-    """Return what makes the executor that really runs Ansible."""
-    return partial(_cold_executor, settings=settings, sink=sink)
+def plays(settings: Settings, sink: RecordingSink, warm_server: SharedWarm) -> ExecutorFor:
+    """Return what makes the executor that really runs Ansible: warm, as in the product."""
 
+    def executor(access: RunAccess) -> Executor:
+        around = Surroundings(settings=settings, access=access, logger=Logger(sink=sink), clock=SystemClock())
+        return play_executor(warm_server, around=around)
 
-def _cold_executor(access: RunAccess, *, settings: Settings, sink: RecordingSink) -> Executor:
-    return cold_executor(settings=settings, access=access, logger=Logger(sink=sink), clock=SystemClock())
+    return executor
 
 
 Playbook = Callable[[str, str], Content]

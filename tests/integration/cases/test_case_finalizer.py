@@ -176,7 +176,7 @@ async def test_no_way_to_fail_lets_the_object_go(
     probes: Probes,
     held: Watch,
     settings: Settings,
-    cold: ExecutorFor,
+    plays: ExecutorFor,
     playbook: Playbook,
     *,
     way: str,
@@ -194,7 +194,7 @@ async def test_no_way_to_fail_lets_the_object_go(
     outcomes: list[Outcome] = []
 
     def executor(access: RunAccess) -> Executor:
-        return Outcomes(cold(access), outcomes=outcomes)
+        return Outcomes(plays(access), outcomes=outcomes)
 
     patient = replace(settings, backoff=replace(settings.backoff, base=1.0, cap=1.0))
     async with running_operator([watching], settings=patient, executor=executor):

@@ -69,7 +69,7 @@ POISONS = """
 
 
 until = partial(wait_until, limit=240.0)
-"""For what takes several cold runs, on a busy machine too."""
+"""For what takes several runs, on a busy machine too."""
 
 
 async def _succeeded(probes: Probes, name: str, *, generation: int = 1) -> bool:
@@ -83,7 +83,7 @@ async def _dropped(probes: Probes) -> list[Object]:
 
 
 async def test_a_spec_arrives_under_the_peers_names_and_takes_over_nothing(
-    probes: Probes, settings: Settings, cold: ExecutorFor, playbook: Playbook, sink: RecordingSink, tmp_path: Path
+    probes: Probes, settings: Settings, plays: ExecutorFor, playbook: Playbook, sink: RecordingSink, tmp_path: Path
 ) -> None:
     """Names are converted at every depth, copies equal the object, a spec changes neither run nor meta (P1 P2 P5)."""
     # Its connection variables are dropped with a log line and an Event that name the keys, not the values; variables
@@ -102,7 +102,7 @@ async def test_a_spec_arrives_under_the_peers_names_and_takes_over_nothing(
         },
         finalizer=Finalizer(name="bugs.example.com/finalizer", vars={"state": "absent"}),
     )
-    async with running_operator([watch], settings=settings, executor=cold, sink=sink):
+    async with running_operator([watch], settings=settings, executor=plays, sink=sink):
         await probes.create("web", spec={**spec, **RESERVED})
         await until(lambda: _succeeded(probes, "web"), what="Successful")
         found = await probes.get("web")
@@ -209,7 +209,7 @@ async def test_a_key_that_cannot_be_converted_disturbs_no_other_object(probes: P
 
 
 async def test_templates_in_a_marked_object_stay_text(
-    probes: Probes, settings: Settings, cold: ExecutorFor, playbook: Playbook, tmp_path: Path
+    probes: Probes, settings: Settings, plays: ExecutorFor, playbook: Playbook, tmp_path: Path
 ) -> None:
     """With markUnsafe no template of an object is evaluated: in spec, annotations, last-applied and status (P3)."""
     pwned = tmp_path / "PWNED"
@@ -225,7 +225,7 @@ async def test_templates_in_a_marked_object_stay_text(
     watch = Watch(
         gvk=PROBES, content=playbook("repeats.yml", REPEATS), mark_unsafe=True, vars={"out": str(tmp_path / "seen")}
     )
-    async with running_operator([watch], settings=settings, executor=cold):
+    async with running_operator([watch], settings=settings, executor=plays):
         await until(lambda: _succeeded(probes, "web"), what="Successful")
     seen = json.loads((tmp_path / "seen").read_text())
     assert not pwned.exists()
@@ -237,14 +237,14 @@ async def test_templates_in_a_marked_object_stay_text(
 
 
 async def test_a_poisoned_message_fails_no_later_run(
-    probes: Probes, settings: Settings, cold: ExecutorFor, playbook: Playbook
+    probes: Probes, settings: Settings, plays: ExecutorFor, playbook: Playbook
 ) -> None:
     """A message with braces comes back in the status: it doesn't grow, and a mended spec succeeds (P3)."""
     watch = Watch(gvk=PROBES, content=playbook("poisons.yml", POISONS))
     messages: list[str] = []
     counting = replace(settings, backoff=replace(settings.backoff, base=0.05))
     sink = RecordingSink()
-    async with running_operator([watch], settings=counting, executor=cold, sink=sink):
+    async with running_operator([watch], settings=counting, executor=plays, sink=sink):
         await probes.create("web", spec={"bad": True})
         for run in range(1, 4):
             await until(partial(_failures, sink, run), what=f"failure {run}")

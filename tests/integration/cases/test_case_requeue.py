@@ -167,11 +167,11 @@ LAST_PERIOD_WINS = """
 
 
 async def test_a_play_that_asks_to_come_back_goes_on_to_its_end(
-    probes: Probes, watch: Watch, settings: Settings, sink: RecordingSink, cold: ExecutorFor, playbook: Playbook
+    probes: Probes, watch: Watch, settings: Settings, sink: RecordingSink, plays: ExecutorFor, playbook: Playbook
 ) -> None:
     """After requeue_after the tasks still reach the API, conditions are written, the last period counts."""
     watching = replace(watch, content=playbook("main.yml", LAST_PERIOD_WINS), reconcile_period=timedelta(hours=2))
-    async with running_operator([watching], settings=settings, executor=cold, sink=sink):
+    async with running_operator([watching], settings=settings, executor=plays, sink=sink):
         await probes.create("one")
         await wait_until(lambda: _tried(sink, "one", 1), what="the first run", limit=120)
         status = (await probes.get("one"))["status"]
@@ -183,12 +183,12 @@ async def test_a_play_that_asks_to_come_back_goes_on_to_its_end(
 
 
 async def test_a_period_that_cannot_be_used_is_a_failure_with_a_sentence(
-    probes: Probes, watch: Watch, settings: Settings, cold: ExecutorFor, playbook: Playbook
+    probes: Probes, watch: Watch, settings: Settings, plays: ExecutorFor, playbook: Playbook
 ) -> None:
     """A broken period of requeue_after fails the run, and the condition quotes it."""
     content = playbook("main.yml", "- operator_sdk.util.requeue_after: {time: soon}")
     patient = replace(settings, backoff=replace(settings.backoff, base=3600.0, cap=3600.0))
-    async with running_operator([replace(watch, content=content)], settings=patient, executor=cold):
+    async with running_operator([replace(watch, content=content)], settings=patient, executor=plays):
         await probes.create("one")
         await wait_until(lambda: _failure_has(probes, "one", "soon"), what="the Failure", limit=120)
     assert (await probes.conditions("one"))["Running"] == "False"

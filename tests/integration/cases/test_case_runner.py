@@ -100,7 +100,7 @@ async def _has(probes: Probes, name: str, *, generation: int = 1, **wanted: str)
 
 
 until = partial(wait_until, limit=240.0)
-"""For what takes several cold runs, on a busy machine too."""
+"""For what takes several runs, on a busy machine too."""
 succeeded = partial(_has, Running="True", Successful="True", Failure="False")
 has_failed = partial(_has, Running="False", Successful="False", Failure="True")
 
@@ -139,14 +139,14 @@ async def _argument_lists() -> AsyncIterator[list[str]]:
 
 @pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")  # that is what is wanted
 async def test_each_run_has_exactly_the_current_spec(
-    probes: Probes, settings: Settings, cold: ExecutorFor, playbook: Playbook, tmp_path: Path
+    probes: Probes, settings: Settings, plays: ExecutorFor, playbook: Playbook, tmp_path: Path
 ) -> None:
     """A removed key is gone in the next run, a 1 MiB spec runs, and no argument list holds anything of it (R1)."""
     # Of the artifacts the annotation keeps one run, and the files of variables and access are private.
     out = tmp_path / "seen"
     watch = Watch(gvk=PROBES, content=playbook("shows.yml", SHOWS), vars={"out": str(out)})
     keep_one = {"ansible.sdk.operatorframework.io/max-runner-artifacts": "1"}
-    async with _argument_lists() as arguments, running_operator([watch], settings=settings, executor=cold):
+    async with _argument_lists() as arguments, running_operator([watch], settings=settings, executor=plays):
         created = await probes.create("web", spec={"a": CANARY, "b": 2}, annotations=keep_one)
         await until(partial(succeeded, probes, "web"), what="the first run")
         assert out.read_text() == f'{{"a": {len(CANARY)}, "b": 2}}'
@@ -166,11 +166,11 @@ async def test_each_run_has_exactly_the_current_spec(
 
 
 async def test_a_run_without_a_recap_fails_and_is_repeated(
-    probes: Probes, settings: Settings, cold: ExecutorFor, tmp_path: Path
+    probes: Probes, settings: Settings, plays: ExecutorFor, tmp_path: Path
 ) -> None:
     """An unknown module is a Failure in Ansible's words, Running ends, and with a mended role a retry succeeds (R2)."""
     role = _write_role(tmp_path / "roles/probe", "- nosuch.collection.module: {}\n")
-    async with running_operator([Watch(gvk=PROBES, content=role)], settings=settings, executor=cold):
+    async with running_operator([Watch(gvk=PROBES, content=role)], settings=settings, executor=plays):
         await probes.create("web")
         await until(partial(has_failed, probes, "web"), what="Failure")
         message = (await _conditions(probes, "web"))["Failure"]["message"]
@@ -182,7 +182,7 @@ async def test_a_run_without_a_recap_fails_and_is_repeated(
 
 @pytest.mark.parametrize("program", ["ansible-playbook", "ansible_runner"])
 async def test_a_killed_run_is_a_failure_at_once(
-    probes: Probes, settings: Settings, cold: ExecutorFor, tmp_path: Path, program: str
+    probes: Probes, settings: Settings, plays: ExecutorFor, tmp_path: Path, program: str
 ) -> None:
     """After kill -9 of Ansible, or of what started it, Failure says so, nothing runs on, and a retry succeeds (R2)."""
     waits = (
@@ -191,7 +191,7 @@ async def test_a_killed_run_is_a_failure_at_once(
     role = _write_role(tmp_path / "roles/probe", waits)
     sink = RecordingSink()
     slow = replace(settings, backoff=BackoffSettings(base=2.0, jitter=0.0))
-    async with running_operator([Watch(gvk=PROBES, content=role)], settings=slow, executor=cold, sink=sink):
+    async with running_operator([Watch(gvk=PROBES, content=role)], settings=slow, executor=plays, sink=sink):
         await probes.create("web")
         runs = tmp_path / "runs"
         await eventually(lambda: runs.exists() and runs.read_text())
@@ -236,7 +236,7 @@ async def test_a_missing_program_is_named_and_an_edit_is_tried_at_once(
 
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="needs an ssh client: apt-get install openssh-client")
 async def test_the_recap_decides_in_runs_and_in_finalizer_runs(
-    probes: Probes, settings: Settings, cold: ExecutorFor, sink: RecordingSink, tmp_path: Path
+    probes: Probes, settings: Settings, plays: ExecutorFor, sink: RecordingSink, tmp_path: Path
 ) -> None:
     """Rescued, ignored and no host at all are successes, an unreachable host is a failure; so in the finalizer (R3)."""
     path = tmp_path / "outcomes.yml"
@@ -247,7 +247,7 @@ async def test_the_recap_decides_in_runs_and_in_finalizer_runs(
         finalizer=Finalizer(name="bugs.example.com/finalizer", vars={"deleting": True}),
         max_concurrent_reconciles=2,
     )
-    async with running_operator([watch], settings=settings, executor=cold, sink=sink):
+    async with running_operator([watch], settings=settings, executor=plays, sink=sink):
         for case in CASES:
             await probes.create(case, spec={"case": case, **({"pattern": "nosuch"} if case == "nobody" else {})})
         for case, success in CASES.items():

@@ -54,7 +54,7 @@ async def test_three_writers_share_one_status(
     probes: Probes,
     watch: Watch,
     settings: Settings,
-    cold: ExecutorFor,
+    plays: ExecutorFor,
     playbook: Playbook,
     *,
     manage_status: bool,
@@ -62,7 +62,7 @@ async def test_three_writers_share_one_status(
 ) -> None:
     """A role's k8s_status, a writer in a tight loop and the operator lose nothing of each other (field case ST1)."""
     watching = replace(watch, content=playbook("main.yml", ROLE_THAT_WRITES_ITS_STATUS), manage_status=manage_status)
-    async with running_operator([watching], settings=settings, executor=cold):
+    async with running_operator([watching], settings=settings, executor=plays):
         await probes.create("one")
         if manage_status:
             await wait_until(lambda: _condition_is(probes, "Running", "Running"), what="the run to start", limit=180)

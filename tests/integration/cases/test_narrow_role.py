@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.assembly import cold_executor
+from runner.assembly import Surroundings, play_executor
 from runner.assembly.run_access import RunAccess
 from runner.clock import SystemClock
 from runner.execution.executor import Executor
@@ -23,6 +23,7 @@ from runner.testing.executor import ScriptedExecutor, failed
 from runner.testing.faults import HttpFaultProxy
 from runner.testing.harness import running_operator
 from runner.testing.identities import ROLE_BINDINGS, ROLES, new_identity
+from runner.testing.warm import SharedWarm
 from runner.watches.model import Content, Finalizer, Watch
 from tests.integration.cases.conftest import Playbook
 from tests.integration.reconcile.conftest import Probes
@@ -109,13 +110,20 @@ async def test_the_scaffolded_rights_are_enough(
 
 
 async def test_a_role_works_with_the_scaffolded_rights(
-    kube: KubeClient, probes: Probes, held: Watch, narrow: Settings, api: HttpFaultProxy, playbook: Playbook
+    kube: KubeClient,
+    probes: Probes,
+    held: Watch,
+    narrow: Settings,
+    api: HttpFaultProxy,
+    playbook: Playbook,
+    warm_server: SharedWarm,
 ) -> None:
     """A real run with k8s_status, and the status that the operator adds, need no right beyond the kind's."""
     await grant(kube, namespace=probes.namespace, resource=probes.resource)
 
     def executor(access: RunAccess) -> Executor:
-        return cold_executor(settings=narrow, access=access, logger=Logger(sink=RecordingSink()), clock=SystemClock())
+        around = Surroundings(settings=narrow, access=access, logger=Logger(sink=RecordingSink()), clock=SystemClock())
+        return play_executor(warm_server, around=around)
 
     watching = replace(held, content=playbook("main.yml", SHY_ROLE))
     async with running_operator([watching], settings=narrow, executor=executor):

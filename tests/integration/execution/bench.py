@@ -15,6 +15,7 @@ import yaml
 from runner.clock import SystemClock
 from runner.execution.cold import ColdLauncher
 from runner.execution.executor import Outcome, RunRequest
+from runner.execution.launcher import Launcher
 from runner.execution.play import PlayExecutor
 from runner.kube.objects import GVK
 from runner.logs import Logger, RecordingSink
@@ -23,15 +24,18 @@ from runner.testing.executor import run_request
 from runner.testing.kubeconfig import GivenKubeconfig
 from runner.watches.model import Content, Watch
 
+Warm = Launcher | None
+"""What starts a test's runs: a fork server, or None for cold ones."""
 PROBE = GVK("bugs.example.com", "v1", "Probe")
 
 
 class Bench:
     """A folder with content, and an executor that runs it."""
 
-    def __init__(self, root: Path, *, environ: Mapping[str, str] | None = None) -> None:
-        """Work in *root*; runs get the test's environment plus *environ*."""
+    def __init__(self, root: Path, *, environ: Mapping[str, str] | None = None, warm: Warm = None) -> None:
+        """Work in *root*; runs get the test's environment plus *environ*, and start by *warm*, or cold without it."""
         self.root = root
+        self._warm = warm
         self.sink = RecordingSink()
         self.events: list[Mapping[str, Any]] = []
         self.scratch = root / "scratch"
@@ -44,11 +48,11 @@ class Bench:
         )
 
     def executor(self, **changes: Any) -> PlayExecutor:
-        """Return an executor, its execution settings changed by *changes*."""
+        """Return an executor, its execution settings changed by *changes* (of which a fork server knows nothing)."""
         settings = replace(self.settings, **changes)
         return PlayExecutor(
             settings=settings,
-            launcher=ColdLauncher(settings=settings),
+            launcher=self._warm or ColdLauncher(settings=settings),
             kubeconfigs=GivenKubeconfig(self.kubeconfig),
             clock=SystemClock(),
             logger=Logger(sink=self.sink),

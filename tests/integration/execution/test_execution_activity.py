@@ -8,12 +8,12 @@ from pathlib import Path
 from runner.clock import SystemClock
 from runner.observe.activity import Activity
 from runner.testing.waiting import eventually
-from tests.integration.execution.bench import Bench
+from tests.integration.execution.bench import Bench, Warm
 
 
-async def test_a_run_is_busy_as_long_as_its_process(tmp_path: Path) -> None:
+async def test_a_run_is_busy_as_long_as_its_process(tmp_path: Path, warm: Warm) -> None:
     """While a play waits, its worker is never idle, however short the grace; without a process it is."""
-    bench, activity = Bench(tmp_path), Activity(clock=SystemClock())
+    bench, activity = Bench(tmp_path, warm=warm), Activity(clock=SystemClock())
     begun, go = tmp_path / "begun", tmp_path / "go"
     tasks = f"""
 - ansible.builtin.copy: {{content: "", dest: "{begun}"}}

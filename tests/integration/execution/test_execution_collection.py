@@ -10,7 +10,7 @@ from runner.kube.discovery import Resource
 from runner.kube.objects import GVK
 from runner.localdev.plane import ControlPlane
 from runner.testing.cluster import crd, install_crd
-from tests.integration.execution.bench import Bench
+from tests.integration.execution.bench import Bench, Warm
 
 EVENTS = Resource(gvk=GVK("", "v1", "Event"), plural="events")
 TASKS = """
@@ -75,7 +75,7 @@ async def _writes_meanwhile(kube: KubeClient, probes: Resource, *, where: str) -
 
 
 async def test_the_modules_report_through_the_api(
-    plane: ControlPlane, kube: KubeClient, namespace: str, tmp_path: Path
+    plane: ControlPlane, kube: KubeClient, namespace: str, tmp_path: Path, warm: Warm
 ) -> None:
     """Status and events arrive, nothing of another writer is lost, and wrong input gives a readable message (ST1)."""
     probes = await install_crd(kube, crd("Probe", group="collection.example.com"))
@@ -86,7 +86,7 @@ async def test_the_modules_report_through_the_api(
         status = {"status": {"conditions": running, "removed": 1}}
         await kube.patch(probes, name=name, namespace=namespace, subresource="status", body=status)
 
-    bench = Bench(tmp_path)
+    bench = Bench(tmp_path, warm=warm)
     bench.kubeconfig = plane.kubeconfig
     other = asyncio.create_task(_writes_meanwhile(kube, probes, where=namespace))
     variables = {"out": str(tmp_path / "out"), "where": namespace}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from runner.execution.executor import RunRequest
 from runner.watches.model import Finalizer
-from tests.integration.execution.bench import Bench
+from tests.integration.execution.bench import Bench, Warm
 
 CANARY = "canary-in-no-argument"
 SHOWS = """
@@ -48,9 +48,9 @@ def _argument_lists() -> bytes:
     return b"\n".join(lists)
 
 
-async def test_each_run_sees_exactly_the_current_spec(tmp_path: Path) -> None:
+async def test_each_run_sees_exactly_the_current_spec(tmp_path: Path, warm: Warm) -> None:
     """A key that left the spec is gone in the next run, a megabyte fits, and nothing of it is in an argument (R1)."""
-    bench = Bench(tmp_path)
+    bench = Bench(tmp_path, warm=warm)
     content = bench.tasks(SHOWS)
     first = bench.request(content, spec={"a": CANARY, "b": 2}, vars={"out": str(tmp_path / "out")})
     first = replace(first, max_artifacts=1)
@@ -71,10 +71,10 @@ async def test_each_run_sees_exactly_the_current_spec(tmp_path: Path) -> None:
     assert {path.name for path in artifacts.iterdir()} == {"latest", "second"}
 
 
-async def test_a_marked_watch_never_evaluates_what_an_object_says(tmp_path: Path) -> None:
+async def test_a_marked_watch_never_evaluates_what_an_object_says(tmp_path: Path, warm: Warm) -> None:
     """With markUnsafe, templates in spec, annotations and status stay text, in every variable and every copy (P3)."""
     # Keys that would make Ansible read the variables in a form without marks are left out.
-    bench = Bench(tmp_path)
+    bench = Bench(tmp_path, warm=warm)
     pwned = tmp_path / "PWNED"
     evil = '{{ lookup("pipe", "touch ' + str(pwned) + '") }}'
     spec = {"s": evil, "list": [{"k": "{% for i in range(9) %}x{% endfor %}"}], "alert": "{{ $labels.instance }}"}
@@ -101,9 +101,9 @@ async def test_a_marked_watch_never_evaluates_what_an_object_says(tmp_path: Path
     assert seen["flag"] is True
 
 
-async def test_a_message_with_braces_does_not_poison_later_runs(tmp_path: Path) -> None:
+async def test_a_message_with_braces_does_not_poison_later_runs(tmp_path: Path, warm: Warm) -> None:
     """A status that holds a template is text in an unmarked watch too, and the spec stays a template there (P3)."""
-    bench = Bench(tmp_path)
+    bench = Bench(tmp_path, warm=warm)
     request = bench.request(
         bench.tasks(REPEATS),
         spec={"s": "{{ 1 + 1 }}", "list": []},

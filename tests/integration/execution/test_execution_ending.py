@@ -16,7 +16,7 @@ from runner.errors import ExecutionError
 from runner.execution.executor import RunRequest
 from runner.execution.processes import processes_of
 from runner.testing.waiting import eventually
-from tests.integration.execution.bench import Bench
+from tests.integration.execution.bench import Bench, Warm
 
 WAITS = """
 - ansible.builtin.shell: |
@@ -50,9 +50,9 @@ def _lines_with(text: str, request: RunRequest) -> list[str]:
     return [line for line in _command_lines(processes_of(request.ident)).values() if text in line]
 
 
-async def test_a_killed_playbook_is_a_failure(tmp_path: Path) -> None:
+async def test_a_killed_playbook_is_a_failure(tmp_path: Path, warm: Warm) -> None:
     """SIGKILL of ansible-playbook in mid-run ends the run at once, with a message that says so (field case R2)."""
-    bench = Bench(tmp_path)
+    bench = Bench(tmp_path, warm=warm)
     request = _waiting(bench)
     run = asyncio.create_task(bench.run(request))
     await eventually((tmp_path / "started").exists)
@@ -68,9 +68,9 @@ async def test_a_killed_playbook_is_a_failure(tmp_path: Path) -> None:
     assert processes_of(request.ident) == set()
 
 
-async def test_cancelling_leaves_nothing_running(tmp_path: Path) -> None:
+async def test_cancelling_leaves_nothing_running(tmp_path: Path, warm: Warm) -> None:
     """A cancelled run raises once all its processes are gone, one that ignores SIGTERM too; no file of it stays."""
-    bench = Bench(tmp_path, environ={"MY_TOKEN": "canary-of-the-environment"})
+    bench = Bench(tmp_path, environ={"MY_TOKEN": "canary-of-the-environment"}, warm=warm)
     request = _waiting(bench)
     run = asyncio.create_task(bench.run(request))
     await eventually((tmp_path / "started").exists)
@@ -84,9 +84,9 @@ async def test_cancelling_leaves_nothing_running(tmp_path: Path) -> None:
     assert "canary" not in command.read_text()
 
 
-async def test_cancelling_before_the_first_task_is_clean_too(tmp_path: Path) -> None:
+async def test_cancelling_before_the_first_task_is_clean_too(tmp_path: Path, warm: Warm) -> None:
     """A run that is cancelled right after its start leaves neither a process nor a pipe."""
-    bench = Bench(tmp_path)
+    bench = Bench(tmp_path, warm=warm)
     request = bench.request(bench.tasks("- ansible.builtin.debug: {}"))
     run = asyncio.create_task(bench.run(request))
     await eventually(lambda: processes_of(request.ident))
@@ -97,9 +97,9 @@ async def test_cancelling_before_the_first_task_is_clean_too(tmp_path: Path) -> 
     assert not [path for path in bench.settings.runner_dir.rglob("*") if path.is_fifo()]
 
 
-async def test_helpers_do_not_outlive_a_run_but_detached_tasks_do(tmp_path: Path) -> None:
+async def test_helpers_do_not_outlive_a_run_but_detached_tasks_do(tmp_path: Path, warm: Warm) -> None:
     """A daemon that a task left behind is ended with the run; an `async` task with `poll: 0` lives on (case CC1)."""
-    bench = Bench(tmp_path)
+    bench = Bench(tmp_path, warm=warm)
     request = bench.request(bench.tasks(LEAVES_A_HELPER))
     outcome = await bench.run(request)
     try:

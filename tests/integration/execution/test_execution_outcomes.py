@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from runner.execution.executor import Outcome
-from tests.integration.execution.bench import Bench
+from tests.integration.execution.bench import Bench, Warm
 
 HARMLESS = """
 - block:
@@ -51,13 +51,13 @@ UNREACHABLE = """
 """
 
 
-async def _run_all(root: Path) -> dict[str, Outcome]:
+async def _run_all(root: Path, *, warm: Warm) -> dict[str, Outcome]:
     two = asyncio.Semaphore(2)
 
     async def run(name: str, *, text: str, tasks: bool = True, environ: Mapping[str, str] | None = None) -> Outcome:
         folder = root / name
         folder.mkdir()
-        bench = Bench(folder, environ=environ)
+        bench = Bench(folder, environ=environ, warm=warm)
         async with two:
             request = bench.request(bench.tasks(text) if tasks else bench.playbook(text))
             return await bench.executor().run(replace(request, verbosity=2))
@@ -77,9 +77,9 @@ async def _run_all(root: Path) -> dict[str, Outcome]:
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Outcome]:
+def outcomes(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Mapping[str, Outcome]:
     """Make all the runs."""
-    return asyncio.run(_run_all(tmp_path_factory.mktemp("outcomes")))
+    return asyncio.run(_run_all(tmp_path_factory.mktemp("outcomes"), warm=warm))
 
 
 def test_rescued_and_ignored_failures_are_none(outcomes: Mapping[str, Outcome]) -> None:
@@ -140,18 +140,18 @@ def test_a_syntax_error_fails_with_the_parsers_words(outcomes: Mapping[str, Outc
     assert "playbook.yml" in outcome.failures[0]
 
 
-async def test_a_run_that_failed_without_ansible_says_what_did(tmp_path: Path) -> None:
+async def test_a_run_that_failed_without_ansible_says_what_did(tmp_path: Path, warm: Warm) -> None:
     """Where the exit code is 0, the log line's error is what failed all the same."""
-    bench = Bench(tmp_path)
+    bench = Bench(tmp_path, warm=warm)
     outcome = await bench.run(bench.request(bench.tasks('- operator_sdk.util.requeue_after: {time: ""}\n')))
     (record,) = [record for record in bench.sink.records if record["msg"] == "Ansible-runner failed"]
     assert (outcome.rc, record["rc"]) == (0, 0)
     assert 'cannot use the period ""' in record["error"]
 
 
-async def test_what_is_not_used_is_told_in_one_line_unless_it_was(tmp_path: Path) -> None:
+async def test_what_is_not_used_is_told_in_one_line_unless_it_was(tmp_path: Path, warm: Warm) -> None:
     """All keys stand in one record; a run for a state that was told already has none."""
-    bench = Bench(tmp_path)
+    bench = Bench(tmp_path, warm=warm)
     spec = {"ansible_host": "x", "ansiblePort": 1, "fooBar": 1, "foo_bar": 2}
     request = bench.request(bench.tasks("- ansible.builtin.meta: noop\n"), spec=spec)
     await bench.run(request)
@@ -161,9 +161,9 @@ async def test_what_is_not_used_is_told_in_one_line_unless_it_was(tmp_path: Path
     assert all(key in told for key in ("spec.ansiblePort", "spec.ansible_host", "foo_bar"))
 
 
-async def test_a_failed_run_fills_no_log(tmp_path: Path) -> None:
+async def test_a_failed_run_fills_no_log(tmp_path: Path, warm: Warm) -> None:
     """The log repeats a message of any length as short as the condition does; the outcome has it whole."""
-    bench = Bench(tmp_path)
+    bench = Bench(tmp_path, warm=warm)
     outcome = await bench.run(bench.request(bench.tasks("- ansible.builtin.fail: {msg: \"{{ 'x' * 100000 }}\"}\n")))
     assert len(outcome.failures[0]) == 100_000
     (record,) = [record for record in bench.sink.records if record["msg"] == "Ansible-runner failed"]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from runner.execution.executor import Outcome
-from tests.integration.execution.bench import Bench
+from tests.integration.execution.bench import Bench, Warm
 
 FROM_SPEC = "canary-of-the-spec"
 FROM_ENVIRONMENT = "canary-of-the-environment"
@@ -67,9 +67,9 @@ class Finished:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+def finished(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Finished:
     """Run a role that gathers facts, uses secrets and fails in a `no_log` task, as verbosely as a user may ask."""
-    bench = Bench(tmp_path_factory.mktemp("run"), environ={"AWS_SECRET_ACCESS_KEY": FROM_ENVIRONMENT})
+    bench = Bench(tmp_path_factory.mktemp("run"), environ={"AWS_SECRET_ACCESS_KEY": FROM_ENVIRONMENT}, warm=warm)
     content = bench.role(TASKS)
     request = bench.request(content, spec=SPEC, vars={"out": str(bench.root / "out"), "state": "present"})
     outcome = asyncio.run(bench.run(replace(request, verbosity=4)))

@@ -17,7 +17,7 @@ import pytest
 
 from runner.execution.executor import Outcome
 from runner.watches.model import Content
-from tests.integration.execution.bench import Bench
+from tests.integration.execution.bench import Bench, Warm
 
 ROLE = """
 - ansible.builtin.command: pwd
@@ -86,7 +86,7 @@ async def _run(bench: Bench, content: Content, *, verbosity: int = 2, **settings
 
 
 @pytest.fixture(scope="module")
-def role(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+def role(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Seen:
     """Run a role of a collection, with an inventory, arguments and an ansible.cfg of the user's."""
     root = tmp_path_factory.mktemp("role")
     home, inventory = root / "home", root / "inventory"
@@ -112,19 +112,19 @@ def role(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         "ANSIBLE_ROLES_PATH": "/elsewhere",
         "ANSIBLE_GATHERING": "explicit",
     }
-    bench = Bench(root, environ=environ)
+    bench = Bench(root, environ=environ, warm=warm)
     arguments = '\'-e "quoted=\\"two words\\"" --forks 4\''
     return asyncio.run(_run(bench, Content(role=roles / "probe/"), verbosity=9, ansible_args=arguments))
 
 
 @pytest.fixture(scope="module")
-def playbook(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+def playbook(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Seen:
     """Run a playbook with the generated inventory, inside a virtual environment."""
     root = tmp_path_factory.mktemp("playbook")
     (root / "beside.txt").write_text("of the playbook")
     (root / "ansible.cfg").write_text("[defaults]\nforks = 1\n")
     environ = {"VIRTUAL_ENV": sys.prefix, "ANSIBLE_HOST_KEY_CHECKING": "True", "HOME": str(root / "nobody")}
-    bench = Bench(root, environ=environ)
+    bench = Bench(root, environ=environ, warm=warm)
     return asyncio.run(_run(bench, bench.playbook(PLAYBOOK)))
 
 

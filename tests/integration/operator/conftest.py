@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
@@ -36,12 +36,12 @@ class Project:
         gvk = GVK(self.group, "v1", "Task")
         return Resource(gvk=gvk, plural="tasks", namespaced=True, subresources=frozenset({"status"}))
 
-    async def create(self, name: str, **spec: object) -> Object:
+    async def create(self, name: str, *, annotations: Mapping[str, str] | None = None, **spec: object) -> Object:
         """Create a Task; `seconds` is how long its run takes."""
         body = {
             "apiVersion": f"{self.group}/v1",
             "kind": "Task",
-            "metadata": {"name": name, "namespace": self.namespace},
+            "metadata": {"name": name, "namespace": self.namespace, "annotations": dict(annotations or {})},
             "spec": {"seconds": 0, **spec},
         }
         return await self.kube.create(self.resource, namespace=self.namespace, body=body)

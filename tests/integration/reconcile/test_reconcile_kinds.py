@@ -176,9 +176,9 @@ async def test_a_kind_that_is_not_served_during_a_run_loses_neither_status_nor_p
         await probes.create("one")
         await wait_until(lambda: _is(_decided(sink) >= 1), what="the end of the run")
         if not moment:
-            known = operator._controllers[0].reconciler._parts.known
+            seen = operator._controllers[0].reconciler._parts.seen
             request = Request(lab.watch.gvk, lab.namespace, "one")
-            await wait_until(lambda: _is(not known(request)), what="the source to believe it")
+            await wait_until(lambda: _is(seen(request) is None), what="the source to believe it")
         await lab.change({"served": True})
         ended = {"Running": "True", "Successful": "True", "Failure": "False"}
         await wait_until(lambda: _has(probes, ended), what="the status")

@@ -74,7 +74,9 @@ def test_each_flag_reaches_its_setting() -> None:
         "--ansible-roles-path=/r",
         "--ansible-collections-path=/c",
         "--ansible-python=/usr/bin/python3",
-        "--executor=warm",
+        "--executor=cold",
+        "--max-running-plays=5",
+        "--min-free-memory=1.5Gi",
         "--health-probe-bind-address=:1",
         "--metrics-bind-address=:2",
         "--metrics-secure",
@@ -101,7 +103,9 @@ def test_each_flag_reaches_its_setting() -> None:
         roles_path="/r",
         collections_path="/c",
         ansible_python="/usr/bin/python3",
-        executor="warm",
+        executor="cold",
+        max_running_plays=5,
+        min_free_memory=1536 * 1024 * 1024,
     )
     serving = made.serving
     assert (serving.health_probe_bind_address, serving.metrics_bind_address) == (":1", ":2")

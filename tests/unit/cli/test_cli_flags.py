@@ -46,7 +46,9 @@ PEER: dict[str, Any] = {
 }
 OURS: dict[str, Any] = {
     "config": "",
-    "executor": "cold",
+    "executor": "warm",
+    "max-running-plays": 0,
+    "min-free-memory": 64 * 1024 * 1024,
     "ansible-python": "",
     "cluster-id": "",
     "user-metrics-bind-address": "localhost:5050",
@@ -86,7 +88,15 @@ def test_a_flag_that_is_not_given_has_its_documented_default(name: str, default:
 @pytest.mark.parametrize("flag", [flag for flag in FLAGS if flag.kind is not BOOLEAN], ids=lambda flag: flag.name)
 def test_a_value_may_stand_behind_a_space_or_an_equals_sign(flag: Any) -> None:
     """Both spellings of pflag mean the same, and the last one counts."""
-    samples = {"INT": "3", "DURATION": "7s", "PORT": "1", "ADDRESS": ":1", "STRING": "x", "PATH": "x"}
+    samples = {
+        "INT": "3",
+        "DURATION": "7s",
+        "PORT": "1",
+        "ADDRESS": ":1",
+        "STRING": "x",
+        "PATH": "x",
+        "QUANTITY": "1Gi",
+    }
     text = next((choice for choice in reversed(flag.kind.choices)), "") or samples[flag.kind.name]
 
     spaced = parse(f"--{flag.name}", text)[flag.name]
@@ -173,7 +183,22 @@ def test_positional_arguments_are_ignored_wherever_they_stand() -> None:
         ),
         (
             ["--executor=hot"],
-            'invalid argument "hot" for "--executor" flag: unknown; write one of cold, warm',
+            'invalid argument "hot" for "--executor" flag: unknown; write one of warm, cold',
+        ),
+        (
+            ["--max-running-plays=-1"],
+            'invalid argument "-1" for "--max-running-plays" flag: must not be negative; 0 is no limit',
+        ),
+        (
+            ["--min-free-memory=64MB"],
+            (
+                'invalid argument "64MB" for "--min-free-memory" flag: '
+                "not a quantity; write bytes as in 256Mi, 1.5Gi or 500M, or 0 to switch it off"
+            ),
+        ),
+        (
+            ["--min-free-memory=8Ei"],
+            ('invalid argument "8Ei" for "--min-free-memory" flag: value out of range: it doesn\'t fit in 64 bits'),
         ),
         (
             ["--zap-log-level=0"],
@@ -262,3 +287,16 @@ def test_every_flag_stands_below_one_heading() -> None:
     assert list(GROUPS) == ["Ansible", "Controllers", "Leader election", "Serving", "Logging"]
     assert sorted(names) == sorted(set(names))
     assert all(flag.help.endswith(".") for flag in FLAGS)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0), ("1", 1), ("64Mi", 64 * 2**20), ("1.5Gi", 3 * 2**29), (".5Ki", 512), ("1.Ki", 1024), ("+2k", 2000),
+        ("500M", 500_000_000), ("1e9", 10**9), ("1E3", 1000), ("1E", 10**18), ("1500m", 2), ("1e-1", 1),
+        ("7Ei", 7 * 2**60),
+    ],
+)  # fmt: skip
+def test_memory_is_given_as_in_manifests(text: str, size: int) -> None:
+    """A Kubernetes quantity in each of its spellings; a broken number of bytes is rounded up."""
+    assert parse(f"--min-free-memory={text}")["min-free-memory"] == size

@@ -51,6 +51,15 @@ async def test_the_command_is_kept_without_the_environment(tmp_path: Path) -> No
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+async def test_the_command_of_a_run_that_was_over_at_once_is_kept(tmp_path: Path) -> None:
+    """A command that was written and closed before the event loop could look is kept, without the environment."""
+    artifacts = _artifacts(tmp_path, "1")
+    path = artifacts.path / "command"
+    async with artifacts.command_without_environment():
+        path.write_text(json.dumps({"command": ["x"], "cwd": "/", "env": {"A": "secret"}}))
+    assert json.loads(path.read_text()) == {"command": ["x"], "cwd": "/"}
+
+
 async def test_a_command_that_nobody_wrote_leaves_no_pipe(tmp_path: Path) -> None:
     """A run that breaks off early leaves nothing on which a reader would hang."""
     artifacts = _artifacts(tmp_path, "1")

@@ -12,9 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from runner.execution.leftovers import PREFIX, kill_all_runs, new_scratch, run_is_over, sweep_leftovers
+from runner.execution.leftovers import (
+    PREFIX,
+    SERVER_IDENT,
+    SERVER_PREFIX,
+    kill_all_runs,
+    new_scratch,
+    new_server_scratch,
+    run_is_over,
+    server_is_over,
+    sweep_leftovers,
+)
 from runner.execution.processes import MARK, OWNER_MARK
 from runner.owner import identity, own_identity
+from runner.testing.leftovers import no_other_servers
 
 GONE = "999999999-1"
 
@@ -23,7 +34,8 @@ GONE = "999999999-1"
 def temporary(tmp_path: Path) -> Iterator[Path]:
     """Make *tmp_path* the folder for temporary files, where scratch folders are made."""
     previous, tempfile.tempdir = tempfile.tempdir, str(tmp_path)
-    yield tmp_path
+    with no_other_servers():
+        yield tmp_path
     tempfile.tempdir = previous
 
 
@@ -72,6 +84,28 @@ def test_all_runs_are_killed_and_their_files_removed(temporary: Path) -> None:
             run_is_over("11")
 
 
+def test_fork_servers_are_killed_with_all_runs(temporary: Path) -> None:
+    """Their folders go, too, and their end is known to be meant; what a run that is over detached lives on."""
+    killed = new_server_scratch()
+    marks = {**_marks(SERVER_IDENT), "TMPDIR": str(killed / "tmp")}
+    with _sleeping(marks) as server, _sleeping({**marks, MARK: "7"}) as detached, _sleeping(_marks("0" * 19)) as other:
+        assert kill_all_runs() == 1
+        assert server.wait() == -9
+        assert (detached.poll(), other.poll()) == (None, None)
+    assert not server_is_over(killed)
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_fork_server_that_is_over_is_nobodys_to_kill(temporary: Path) -> None:
+    """Its end was known before."""
+    path = new_server_scratch()
+    assert path.parent == temporary
+    assert server_is_over(path)
+    with _sleeping(_marks(SERVER_IDENT)) as other:
+        assert kill_all_runs() == 0
+        assert other.poll() is None
+
+
 def test_processes_of_others_live_on(temporary: Path) -> None:
     """Those of another operator process, and detached ones of a run that is over, are not touched."""
     scratch = [new_scratch(ident) for ident in ("21", "22")]
@@ -104,7 +138,8 @@ def test_folders_of_dead_operators_are_swept(tmp_path: Path) -> None:
     """The owner is gone, or another process has its id by now."""
     _folder(tmp_path, f"{PREFIX}dead-1", owner=_owned_by(GONE))
     _folder(tmp_path, f"{PREFIX}dead-2", owner=_owned_by(f"{os.getpid()}-1"))
-    assert sweep_leftovers(tmp_path) == 2
+    _folder(tmp_path, f"{SERVER_PREFIX}dead", owner=_owned_by(GONE))
+    assert sweep_leftovers(tmp_path) == 3
     assert list(tmp_path.iterdir()) == []
 
 

@@ -61,6 +61,18 @@ def test_requests_through_the_proxy_are_counted_by_who_sent_them(metrics: Metric
     assert found == [2, 1, None]
 
 
+def test_plays_that_run_and_that_wait_are_read_at_the_scrape(metrics: Metrics) -> None:
+    """Two gauges of the whole operator; without anybody who tells them they are zero."""
+    names = ("ansible_operator_running_plays", "ansible_operator_waiting_plays")
+    assert [value(metrics, name) for name in names] == [0, 0]
+
+    numbers = {"running": 2, "waiting": 7}
+    metrics.plays(running=lambda: numbers["running"], waiting=lambda: numbers["waiting"])
+    assert [value(metrics, name) for name in names] == [2, 7]
+    numbers["waiting"] = 0
+    assert [value(metrics, name) for name in names] == [2, 0]
+
+
 def test_the_peers_families_have_its_names_and_types(metrics: Metrics) -> None:
     """Everything that dashboards of the peer read from a controller is there as soon as there is a watch."""
     controller = metrics.controller(MEMCACHED, workers=3)

@@ -109,9 +109,12 @@ class Desk:
             logger=Logger(sink=self.sink),
         )
 
-    async def write(self, resource: Resource = WIDGET, *, within: float = 1000) -> WriteResult:
+    async def write(
+        self, resource: Resource = WIDGET, *, within: float = 1000, newest: Object | None = None
+    ) -> WriteResult:
         """Write, with the clock running on."""
-        task = asyncio.create_task(self.writer.write(resource, dict(self.shelf.obj), compute=compute))
+        obj = dict(self.shelf.obj)
+        task = asyncio.create_task(self.writer.write(resource, obj, compute=compute, newest=newest))
         await self.clock.advance(within)
         assert task.done()
         return await task
@@ -161,6 +164,49 @@ async def test_what_stays_as_it_is_goes_to_the_caller_at_once(error: type[KubeEr
     with pytest.raises(error):
         await Desk(shelf).write()
     assert shelf.reads == 1
+
+
+async def test_an_object_that_was_just_seen_is_not_read_again() -> None:
+    """The state that the caller offers is written onto, with its own resourceVersion, without a read."""
+    shelf = Shelf()
+    newest = {**shelf.obj, "status": {"url": "x"}}
+    result = await Desk(shelf).write(newest=newest)
+    assert (result.state, shelf.reads) == (WriteState.WRITTEN, 0)
+    assert shelf.writes[0][1] == {**newest, "status": {"url": "x", "conditions": WANTED}}
+
+
+async def test_an_offered_state_that_is_out_of_date_is_read_anew_at_once() -> None:
+    """A Conflict on the offered state costs no waiting, and the object is written onto as it is now."""
+    shelf = Shelf()
+    shelf.write_errors = [Conflict("x", call=CALL)]
+    result = await Desk(shelf).write(newest={**shelf.obj, "status": {"url": "old"}}, within=0)
+    assert (result.state, result.attempts, shelf.reads) == (WriteState.WRITTEN, 1, 1)
+    assert "url" not in shelf.writes[0][1]["status"]
+
+
+async def test_an_offered_state_that_asks_for_no_write_is_not_believed() -> None:
+    """Where the offered state has the wanted conditions already, the live object decides."""
+    shelf = Shelf()
+    result = await Desk(shelf).write(newest={**shelf.obj, "status": {"conditions": WANTED}})
+    assert (result.state, shelf.reads) == (WriteState.WRITTEN, 1)
+
+
+async def test_an_offered_state_of_another_object_is_not_believed() -> None:
+    """Another UID in the offered state leads to a read, and its content is written nowhere."""
+    shelf = Shelf()
+    other = {**shelf.obj, "metadata": {**shelf.obj["metadata"], "uid": "another"}}
+    result = await Desk(shelf).write(newest=other)
+    assert (result.state, shelf.reads) == (WriteState.WRITTEN, 1)
+    assert shelf.writes[0][1]["metadata"]["uid"] != "another"
+
+
+@pytest.mark.parametrize("error", [ServerError, ConnectionFailed, TooManyRequests])
+async def test_a_trouble_with_an_offered_state_counts_as_a_try(error: type[KubeError]) -> None:
+    """After any other passing trouble the writer waits, and reads."""
+    shelf = Shelf()
+    shelf.write_errors = [error("x", call=CALL)]
+    result = await Desk(shelf).write(newest=dict(shelf.obj))
+    assert (result.state, result.attempts, shelf.reads) == (WriteState.WRITTEN, 2, 1)
 
 
 async def test_waits_grow_between_tries() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tools.proxy_bench.figures import head, percentile, quarters, slope
+from tools.machine import head
+from tools.proxy_bench.figures import percentile, quarters, slope
 
 
 @pytest.mark.parametrize(("share", "value"), [(0.5, 50), (0.95, 95), (1.0, 100), (0.0, 1)])

@@ -1,4 +1,4 @@
-"""The keys of an entry that are ours: read, checked, and noted as without effect so far."""
+"""The keys of an entry that are ours: read, checked, and some noted as without effect so far."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ def test_our_own_keys_reach_the_watch_and_some_say_that_they_do_nothing_yet(proj
         DependentStatus(gvk=GVK("", "v1", "Pod"), fields=("status",)),
     )
     assert loaded.notes == (
-        "line 4: key executor has no effect in this version",
         "line 5: key runTimeout has no effect in this version",
         "line 9: key handlers has no effect in this version",
     )

@@ -162,6 +162,16 @@ def test_a_variable_is_named_where_it_decides_and_the_old_one_is_deprecated(proj
     assert (record["verbosity"], record["verbosityFrom"]) == (0, "ANSIBLE_VERBOSITY_WEB_TEST_IO")
 
 
+def test_an_executor_of_its_own_is_told(project: Project) -> None:
+    """A watch without one goes by the flag, and its line has no such field."""
+    plain, own = logged(
+        project, f"{WEB}{WEB.replace('Web', 'Shop').replace('markUnsafe', 'executor: cold, markUnsafe')}"
+    )
+
+    assert "executor" not in plain
+    assert own["executor"] == "cold"
+
+
 def test_specs_that_are_templates_are_warned_of(project: Project) -> None:
     """One warning for each watch without `markUnsafe: true`, after all the watches."""
     text = f"{WEB}- {{group: test.io, version: v1, kind: Shop, role: web}}\n"

@@ -1,6 +1,7 @@
 """What operator and fork server say to each other: JSON lines over one socket pair, both ways.
 
-From the operator: `Start` (once, first), `Run`, `Drain`. From the server: `Ready` (once), `Started`, `Ended`, `Note`.
+From the operator: `Start` (once, first), `Run`, `Drain`. From the server: `Ready` (once), `Started` and `Ended` or
+`Refused` for each run, `Retiring`, `Note`.
 The end of the stream is a message too: the server that sees it ends every run and exits (its operator is gone); the
 operator that sees it knows that the server died. Nothing secret may be in a `Note`; a `Run` holds the environment.
 """
@@ -83,6 +84,24 @@ class Ended:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Refused:
+    """A run was not forked, and nothing of it was done: it goes the ordinary way."""
+
+    id: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retiring:
+    """The server isn't what it should be any more: it takes no run, and exits (not with 0) when the last one ended.
+
+    A new one can be started at once.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Note:
     """Something for the operator's log."""
 
@@ -94,8 +113,10 @@ class Note:
     """The run that it is about."""
 
 
-Message = Start | Run | Drain | Ready | Started | Ended | Note
-_KINDS: Mapping[str, type[Message]] = {kind.__name__: kind for kind in (Start, Run, Drain, Ready, Started, Ended, Note)}
+Message = Start | Run | Drain | Ready | Started | Ended | Refused | Retiring | Note
+_KINDS: Mapping[str, type[Message]] = {
+    kind.__name__: kind for kind in (Start, Run, Drain, Ready, Started, Ended, Refused, Retiring, Note)
+}
 
 
 class ProtocolError(Exception):
@@ -107,7 +128,7 @@ def encode(message: Message) -> bytes:
     return json.dumps({"kind": type(message).__name__, **asdict(message)}).encode() + b"\n"
 
 
-def decode(line: bytes) -> Message:
+def decode(line: bytes | bytearray) -> Message:
     """Return the message in *line*.
 
     Raises:

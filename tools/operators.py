@@ -1,4 +1,8 @@
-"""The two operators as processes: their command lines, where their runs lie, how they start and end."""
+"""Two operators as processes, ours and the peer: their command lines, where their runs lie, how they start and end.
+
+`tools.compare`, `tools.proxy_bench` and `tools.bench` start operators with this. The peer is built from its public
+source by whoever runs them; no part of it is here.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from runner.execution.command import OWN_COLLECTIONS
 from runner.localdev.ports import free_ports
-from tools.compare.cluster import GROUP, VERSION
 
 PEER_RUNS = Path("/tmp/ansible-operator/runner")  # noqa: S108 - where the peer has them, whatever TMPDIR says
 _PEER_PORTS = (8888, 5050)
-_END_LIMIT = 90.0
+FREE_PORTS = ("--proxy-port=0", "--user-metrics-bind-address=0")
+"""Flags of ours, for an operator beside others."""
+_START_LIMIT = _END_LIMIT = 90.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +42,11 @@ class Side:
         """Return the folder of its run folders where TMPDIR is *temporary*."""
         return PEER_RUNS if self.fixed_runs else temporary / "ansible-operator/runner"
 
-    def clear_runs(self, *, namespace: str) -> None:
-        """Remove what runs of ours left in the shared folder."""
+    def clear_runs(self, *parts: str) -> None:
+        """Remove what runs of ours left in the shared folder, below the paths *parts* of it."""
         if self.fixed_runs:
-            shutil.rmtree(PEER_RUNS / GROUP, ignore_errors=True)
-            shutil.rmtree(PEER_RUNS / VERSION / "Secret" / namespace, ignore_errors=True)
+            for part in parts:
+                shutil.rmtree(PEER_RUNS / part, ignore_errors=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +55,17 @@ class Ended:
 
     code: int
     killed: bool
+
+
+@dataclass(kw_only=True)
+class Operator:
+    """An operator that runs."""
+
+    pid: int
+    health: int
+    """The port of its health server."""
+    ended: list[Ended] = field(default_factory=list)
+    """How it ended, once it has."""
 
 
 def ours() -> Side:
@@ -76,7 +92,9 @@ def refuse_busy_ports() -> None:
 
 
 def environment(side: Side, *, folder: Path, kubeconfig: Path, extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the whole environment of *side*: the same for both but for PATH and the folder."""
+    """Return the whole environment of *side*, the same for both but for PATH and *folder*, whose folders it makes."""
+    for name in ("home", "tmp"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
     own = {
         "PATH": os.pathsep.join([*map(str, side.path), "/usr/local/bin", "/usr/bin", "/bin"]),
         "HOME": str(folder / "home"),
@@ -84,7 +102,6 @@ def environment(side: Side, *, folder: Path, kubeconfig: Path, extra: Mapping[st
         "LANG": "C.UTF-8",
         "KUBECONFIG": str(kubeconfig),
         "ANSIBLE_COLLECTIONS_PATH": str(OWN_COLLECTIONS),
-        "COMPARE_SEEN": str(folder / "seen"),
     }
     return {**own, **extra}
 
@@ -92,8 +109,8 @@ def environment(side: Side, *, folder: Path, kubeconfig: Path, extra: Mapping[st
 @contextlib.contextmanager
 def running(
     side: Side, *, project: Path, environ: Mapping[str, str], arguments: Sequence[str], log: Path
-) -> Iterator[list[Ended]]:
-    """Run *side* in *project*; afterwards the list that was given holds how it ended."""
+) -> Iterator[Operator]:
+    """Run *side* in *project* for the block; its standard output is beside *log*."""
     port = free_ports(1)[0]
     argv = [
         str(side.program),
@@ -102,22 +119,22 @@ def running(
         f"--health-probe-bind-address=127.0.0.1:{port}",
         *arguments,
     ]
-    ended: list[Ended] = []
     with log.open("wb") as errors, log.with_suffix(".stdout").open("wb") as output:
         process = subprocess.Popen(
             argv, cwd=project, env=dict(environ), stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
             start_new_session=True,
         )  # fmt: skip
+        operator = Operator(pid=process.pid, health=port)
         try:
             _await_port(process, port=port, log=log)
-            yield ended
+            yield operator
         finally:
-            ended.append(_end(process))
+            operator.ended.append(_end(process))
 
 
 def _await_port(process: subprocess.Popen[bytes], *, port: int, log: Path) -> None:
     """Return when the health server listens, which both start before they work."""
-    deadline = time.monotonic() + _END_LIMIT
+    deadline = time.monotonic() + _START_LIMIT
     while process.poll() is None and time.monotonic() < deadline:
         with contextlib.closing(socket.socket()) as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:

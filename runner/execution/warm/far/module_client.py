@@ -1,0 +1,157 @@
+"""Runs one module through the module server, for the connection plugin in ansible-core's workers.
+
+It stands where `subprocess.Popen(...).communicate()` stands in Ansible's own plugin: the same pipes, read to their end
+(a daemon that keeps one open is waited for), and the exit code that the shell around a module would have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import shlex
+import socket
+import subprocess
+from dataclasses import dataclass
+from typing import IO, Any, NoReturn
+
+from . import addresses, marking
+from .module_child import Request, own_limits, write_request
+from .module_server import LET_GO
+from .shell import Shells
+
+ADDRESS: str | None = None
+"""Where the module server listens; set in the play server, before it forks."""
+
+_CHUNK = 1 << 16
+_ANSWER = 4096
+_HELLO = b"run"
+
+
+class Unreachable(Exception):
+    """The module was not started and can go the ordinary way; the text tells why."""
+
+
+class Lost(Exception):
+    """The module was started, and how it ended will never be known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """How a module ended."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+
+def request(*, interpreter: str, script: str | None, shells: Shells, cwd: str, payload: bytes | None = None) -> Request:
+    """Return the request for a module as a child of this process would run."""
+    umask = os.umask(0)
+    os.umask(umask)
+    return Request(
+        mark=os.environ.get(marking.VARIABLE, ""),
+        interpreter=interpreter,
+        script=script,
+        shells=shells,
+        environ=dict(os.environ),
+        cwd=cwd,
+        umask=umask,
+        nice=os.getpriority(os.PRIO_PROCESS, 0),
+        limits=own_limits(),
+        source=payload or b"",
+    )
+
+
+def run(wanted: Request, *, address: str) -> Finished:
+    """Run the module and return how it ended.
+
+    Raises:
+        Unreachable: it was not started.
+        Lost: the module server died meanwhile.
+    """
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        stdout, stderr = _send(wanted, server=server, address=address, stack=stack)
+        try:
+            said = _read_to_end(stdout, stderr)
+            answer = _answer(server)
+        except BaseException:  # the task's time is up, or the worker is asked to end
+            with contextlib.suppress(OSError):
+                server.send(LET_GO)
+            raise
+    if "refused" in answer:
+        raise Unreachable(answer["refused"])
+    code = os.waitstatus_to_exitcode(int(answer["status"]))
+    if code >= 0:
+        return Finished(code=code, stdout=said[0], stderr=said[1])
+    return _ended_by_signal(wanted, number=-code, stdout=said[0], stderr=said[1])
+
+
+def _send(
+    wanted: Request, *, server: socket.socket, address: str, stack: contextlib.ExitStack
+) -> tuple[IO[bytes], IO[bytes]]:
+    """Hand over request and descriptors; return the near ends of standard output and error."""
+    ends: list[int] = []
+    near: list[IO[bytes]] = []
+    try:
+        with addresses.short(address) as name:
+            server.connect(name)
+        ends.append(os.memfd_create("module"))
+        write_request(wanted, ends[0])
+        reader, writer = os.pipe()  # standard input: at its end, as Ansible leaves it
+        os.close(writer)
+        ends.append(reader)
+        for _ in ("stdout", "stderr"):
+            reader, writer = os.pipe()
+            ends.append(writer)
+            near.append(stack.enter_context(os.fdopen(reader, "rb", buffering=0)))
+        socket.send_fds(server, [_HELLO], ends)
+    except OSError as error:
+        raise Unreachable(f"the module server can't be reached: {error}") from error
+    finally:
+        for end in ends:
+            os.close(end)
+    return near[0], near[1]
+
+
+def _read_to_end(stdout: IO[bytes], stderr: IO[bytes]) -> tuple[bytes, bytes]:
+    said = {stdout.fileno(): bytearray(), stderr.fileno(): bytearray()}
+    with selectors.DefaultSelector() as selector:
+        for stream in (stdout, stderr):
+            selector.register(stream, selectors.EVENT_READ)
+        while selector.get_map():
+            for key, _ in selector.select():
+                chunk = os.read(key.fd, _CHUNK)
+                said[key.fd] += chunk
+                _unregister_at_end(selector, key, chunk=chunk)
+    return bytes(said[stdout.fileno()]), bytes(said[stderr.fileno()])
+
+
+def _unregister_at_end(selector: selectors.BaseSelector, key: selectors.SelectorKey, *, chunk: bytes) -> None:
+    if not chunk:
+        selector.unregister(key.fileobj)
+
+
+def _answer(server: socket.socket) -> dict[str, Any]:
+    try:
+        answer = server.recv(_ANSWER)
+        return dict(json.loads(answer)) if answer else _lost()
+    except OSError:
+        return _lost()
+
+
+def _lost() -> NoReturn:
+    raise Lost("the module server died while it ran the module; the run's processes are ended with the run")
+
+
+def _ended_by_signal(wanted: Request, *, number: int, stdout: bytes, stderr: bytes) -> Finished:
+    """Return what the shells make of a module that a signal ended: they are asked, with a program that does so too."""
+    stand_in = f"/bin/sh -c {shlex.quote(f'kill -{number} $$')}"
+    ended = subprocess.run(
+        wanted.shells.command(stand_in), cwd=wanted.cwd, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    command = " ".join(part for part in (wanted.interpreter, wanted.script) if part)
+    said = ended.stderr.replace(stand_in.encode(), command.encode())
+    return Finished(code=ended.returncode, stdout=stdout, stderr=stderr + said)

@@ -1,0 +1,287 @@
+"""The warm launcher: has runs forked by a fork server that is known to be right, and goes cold while there is none.
+
+It keeps one current server, starts it with the operator, starts another one (with back-off) when it dies, and replaces
+it without a gap when what it has loaded changes on disk. No run ever waits for any of that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+from runner.clock import Clock
+from runner.errors import ExecutionError
+from runner.execution.events_log import run_logger
+from runner.execution.launcher import Launcher, PlayCommand, RunningPlay
+from runner.execution.warm.changes import Change, Changes
+from runner.execution.warm.far.protocol import Ready
+from runner.execution.warm.places import package_folders, places
+from runner.execution.warm.runs import NotTaken
+from runner.execution.warm.server import WAY_OUT, ForkServer, ServerPlan
+from runner.logs import Logger
+
+_TRIES = 3
+"""Failed starts after which the operator says that it is ready: its runs go cold."""
+_STEADY = 60.0
+"""Seconds: a server that lived so long did not die of what it is, so the next one starts at once."""
+_LONGEST_PAUSE = 60.0
+"""Seconds between two tries, whatever `delay` says: the loss is only of speed, but it is felt."""
+_QUIET = 1.0
+_LONGEST_UNREST = 30.0
+"""Seconds without a change before a new server starts, and how long this is waited for."""
+
+
+class WarmLauncher:
+    """Launches runs warm where possible; see `Launcher`, and `chosen.Startable` for `start` and `stop`."""
+
+    def __init__(
+        self,
+        plan: ServerPlan,
+        *,
+        fallback: Launcher,
+        clock: Clock,
+        delay: Callable[[int], float],
+        logger: Logger,
+    ) -> None:
+        """Nothing is started yet.
+
+        Args:
+            plan: what each server is made from.
+            fallback: launches the runs for which there is no server.
+            clock: measures back-off and quiet.
+            delay: seconds to wait after so many failures in a row (`workqueue.backoff.Backoff.delay`).
+            logger: told once about each start, death, replacement and fallback.
+        """
+        self._plan = plan
+        self._fallback = fallback
+        self._clock = clock
+        self._delay = delay
+        self._log = logger.named("warm")
+        self._current: ForkServer | None = None
+        self._why_cold = "the first fork server is still starting"
+        self._settled = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._why_wanted = ""
+        self._failures = 0
+        self._stale = 0
+        """How often what a server holds in memory has changed."""
+        self._changed_at = float("-inf")
+        self._changed_now = asyncio.Event()
+        self._ends: dict[ForkServer, asyncio.Task[None]] = {}
+        """Who waits for the end of each server that lives."""
+        self._born: dict[ForkServer, float] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
+
+    async def start(self) -> None:
+        """Begin to come up; return at once."""
+        self._want("the operator starts")
+        supervisor = asyncio.create_task(self._supervise(), name="fork servers")
+        supervisor.add_done_callback(self._supervisor_ended)
+        self._tasks = [supervisor]
+
+    async def stop(self) -> None:
+        """Drain all servers within the grace period of plays, and end them; no process and no folder is left."""
+        self._stopping = True
+        self._leave_current("the operator stops")
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        ends = dict(self._ends)
+        await asyncio.gather(*(server.end(grace=self._plan.settings.kill_grace) for server in ends))
+        await asyncio.gather(*ends.values(), return_exceptions=True)
+
+    @property
+    def servers(self) -> int:
+        """Return how many fork servers live: the current one, and those that wait for the end of their runs."""
+        return len(self._ends)
+
+    async def settled(self) -> None:
+        """Return when the first server is ready, or it is known that runs go cold."""
+        await self._settled.wait()
+
+    async def ready(self) -> str | None:
+        """Return None where a run could start, else why not; see `Launcher.ready`."""
+        if self._current is not None:
+            return None
+        if not self._settled.is_set():
+            return "the fork server of warm Ansible is still starting"
+        return await self._fallback.ready()
+
+    async def launch(self, command: PlayCommand) -> RunningPlay:
+        """Start *command*; see `Launcher.launch`."""
+        log, why = run_logger(self._log, command.request), self._why_cold
+        if self._current is not None:
+            try:
+                play = await self._current.launch(command)
+            except NotTaken as refusal:
+                why = str(refusal)
+            else:
+                log.debug("The play starts", executor="warm")
+                return play
+        log.debug("The play starts", executor="cold", why=why)
+        return await self._fallback.launch(command)
+
+    # from here on: which server is the current one
+
+    async def _supervise(self) -> None:
+        """Start a server whenever one is wanted."""
+        async with self._watching():
+            while True:
+                await self._wanted.wait()
+                await self._back_off()
+                await self._wait_for_quiet()
+                self._wanted.clear()
+                await self._renew()
+
+    def _supervisor_ended(self, task: asyncio.Task[None]) -> None:
+        """Tell of an error that nobody expected: runs are cold from the end of the present server on."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.error("No fork server will be started any more", error=error, wayOut="restart the operator")
+            self._settled.set()
+
+    async def _back_off(self) -> None:
+        """After failures wait, but not where something has changed that may have been the reason."""
+        if not self._failures:
+            return
+        waits = [asyncio.create_task(self._clock.sleep(self._pause)), asyncio.create_task(self._changed_now.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waits:
+                task.cancel()
+
+    @property
+    def _pause(self) -> float:
+        return min(self._delay(self._failures), _LONGEST_PAUSE)
+
+    async def _renew(self) -> None:
+        """Start one server and make it the current one; where that fails, want another one."""
+        stale, why = self._stale, self._why_wanted
+        self._changed_now.clear()
+        server = ForkServer(self._plan, logger=self._log, on_retiring=self._retiring)
+        try:
+            ready = await server.start()
+        except ExecutionError as error:
+            self._failed(error)
+            return
+        self._born[server] = self._clock.monotonic()
+        self._ends[server] = asyncio.create_task(self._until_its_end(server), name="end of a fork server")
+        if stale != self._stale:
+            server.drain()  # it has loaded what was being changed; the next one is wanted already
+            return
+        replaced, self._current = self._current, server
+        self._settled.set()
+        self._tell_ready(ready, why=why)
+        if replaced is not None:
+            replaced.drain()
+
+    def _failed(self, error: ExecutionError) -> None:
+        self._failures += 1
+        if self._current is None:
+            self._why_cold = str(error)
+        way = "runs go cold" if self._current is None else "the old one goes on"
+        sentence = f"A fork server could not be started: {way}"
+        self._log.error(sentence, error=error, failures=self._failures, wayOut=WAY_OUT)
+        if self._failures >= _TRIES:
+            self._settled.set()
+        self._want(self._why_wanted)
+
+    async def _until_its_end(self, server: ForkServer) -> None:
+        death = await server.wait()
+        del self._ends[server]
+        if death.final:
+            self._stopping = True  # the leadership is lost, or the process ends at once: nothing comes after it
+        needed = self._current is server
+        if needed:
+            self._leave_current(f"the fork server {death.how}")
+        if not self._stopping and (needed or death.lost):
+            was = "runs go cold until there is a new one" if needed else "it was being replaced"
+            self._log.error(
+                f"A fork server died; {was}",
+                error=f"it {death.how}",
+                lostRuns=death.lost,
+                wayOut=f"if it happens again: {WAY_OUT}",
+            )
+        if needed:
+            self._want_after(server, why=f"the last one {death.how}")
+        self._born.pop(server)
+
+    def _retiring(self, server: ForkServer, reason: str) -> None:
+        """Hear from a server that it isn't right any more."""
+        if self._current is server:
+            self._leave_current(f"the fork server is retiring: {reason}")
+            self._log.warning("The fork server retires; runs go cold until there is a new one", reason=reason)
+            self._want_after(server, why=f"the last one retired: {reason}")
+
+    def _want_after(self, server: ForkServer, *, why: str) -> None:
+        """Want a server in the place of one that did not do; soon, unless it was young."""
+        steady = self._clock.monotonic() - self._born[server] > _STEADY
+        self._failures = 0 if steady else self._failures + 1
+        self._want(why)
+
+    def _leave_current(self, why: str) -> ForkServer | None:
+        server, self._current = self._current, None
+        self._why_cold = why
+        return server
+
+    def _want(self, why: str) -> None:
+        if not self._stopping:
+            self._why_wanted = why
+            self._wanted.set()
+
+    def _tell_ready(self, ready: Ready, *, why: str) -> None:
+        self._log.info(
+            "The fork server is ready: runs are warm",
+            pid=ready.pid,
+            ansibleCore=ready.core,
+            seconds=round(ready.seconds, 2),
+            preloaded=len(ready.preloaded),
+            reason=why,
+        )
+        self._log.debug("What the fork server has loaded for modules", preloaded=list(ready.preloaded))
+
+    # from here on: what changes on disk
+
+    @contextlib.asynccontextmanager
+    async def _watching(self) -> AsyncIterator[None]:
+        """Watch the disk; what a server reads after this began is either current or told to have changed."""
+        plan = self._plan
+        try:
+            packages = await package_folders(plan.settings)
+        except ExecutionError:
+            packages = []  # there is no interpreter, which the start of a server will say
+        changes = Changes(lambda: places(plan.content, settings=plan.settings, packages=packages), logger=self._log)
+        task = asyncio.create_task(self._follow(changes), name="changes on disk")
+        try:
+            await changes.established.wait()
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _follow(self, changes: Changes) -> None:
+        async for change in changes:
+            self._changed(change)
+
+    def _changed(self, change: Change) -> None:
+        self._changed_at = self._clock.monotonic()
+        self._failures = 0
+        self._changed_now.set()
+        why = f"{change.path} changed"
+        if change.stale:
+            self._stale += 1
+            server = self._leave_current(why)
+            if server is not None:
+                self._log.info("Runs go cold until there is a new fork server", reason=why)
+                server.drain()
+        elif not self._wanted.is_set():
+            self._log.info("The fork server will be replaced", reason=why)
+        self._want(why)
+
+    async def _wait_for_quiet(self) -> None:
+        """Wait until whoever changes files is done: half an installation is nothing to load."""
+        patience = self._clock.monotonic() + _LONGEST_UNREST
+        while (now := self._clock.monotonic()) < min(self._changed_at + _QUIET, patience):
+            await self._clock.sleep(min(self._changed_at + _QUIET, patience) - now)

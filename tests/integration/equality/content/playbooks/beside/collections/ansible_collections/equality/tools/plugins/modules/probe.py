@@ -1,0 +1,1 @@
+../../../../../../../../collections/ansible_collections/equality/tools/plugins/modules/probe.py

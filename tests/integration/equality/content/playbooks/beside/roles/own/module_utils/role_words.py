@@ -1,0 +1,5 @@
+"""A utility of a role."""
+
+from __future__ import annotations
+
+WORD = "of the role"

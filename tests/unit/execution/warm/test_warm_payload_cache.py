@@ -1,0 +1,79 @@
+"""Payloads of an earlier run are there for the next one of the same content, and only then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runner.execution.warm.far.payload_cache import FOLDER, PayloadCache, key_of
+
+ROLE = ["python", "-P", "-m", "ansible_runner", "run", "/data", "--role", "one", "--roles-path", "/roles", "-i", "17"]
+
+
+def built(local_temp: Path, *names: str) -> None:
+    """Write what Ansible would have built."""
+    (local_temp / FOLDER).mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (local_temp / FOLDER / name).write_text(name)
+
+
+def run(store: Path, local_temp: Path, *, builds: tuple[str, ...] = (), given: tuple[str, ...] = ()) -> list[str]:
+    """Go through a run; return the payloads that were there at its end."""
+    local_temp.mkdir()
+    cache = PayloadCache(store)
+    cache.put(local_temp)
+    for folder in given:
+        cache.spoil(folder)
+    built(local_temp, *builds)
+    cache.keep()
+    return sorted(path.name for path in (local_temp / FOLDER).iterdir())
+
+
+def test_warm_payloads_are_handed_to_the_next_run(tmp_path: Path) -> None:
+    """What one run built is there in the next, whose own are added."""
+    run(tmp_path / "store", tmp_path / "1", builds=("stat",))
+    assert run(tmp_path / "store", tmp_path / "2", builds=("copy",)) == ["copy", "stat"]
+    assert run(tmp_path / "store", tmp_path / "3") == ["copy", "stat"]
+
+
+def test_warm_payloads_in_the_making_are_not_kept(tmp_path: Path) -> None:
+    """A lock, and a file that was being written, stay where they are."""
+    run(tmp_path / "store", tmp_path / "1", builds=("stat-part", "stat.lock"))
+    assert run(tmp_path / "store", tmp_path / "2", builds=("copy",)) == ["copy"]
+
+
+def test_warm_payloads_are_taken_back_from_content_with_own_modules(tmp_path: Path) -> None:
+    """Where a role brings modules or their utilities, nothing old is left, and nothing it builds is kept."""
+    run(tmp_path / "store", tmp_path / "1", builds=("stat",))
+    for number, folder in enumerate(("library", "module_utils")):
+        assert run(tmp_path / "store", tmp_path / f"own{number}", builds=("copy",), given=(folder,)) == ["copy"]
+    assert run(tmp_path / "store", tmp_path / "3") == ["stat"]
+
+
+def test_warm_payloads_stay_where_other_plugins_are_added(tmp_path: Path) -> None:
+    """Filters beside a role don't change modules."""
+    run(tmp_path / "store", tmp_path / "1", builds=("stat",))
+    assert run(tmp_path / "store", tmp_path / "2", given=("filter_plugins",)) == ["stat"]
+
+
+def test_warm_payload_that_a_run_rewrites_stays_as_it_was_for_others(tmp_path: Path) -> None:
+    """A payload that is built anew replaces its name in that run only, as Ansible renames a finished file there."""
+    run(tmp_path / "store", tmp_path / "1", builds=("stat",))
+    (tmp_path / "2").mkdir()
+    PayloadCache(tmp_path / "store").put(tmp_path / "2")
+    (tmp_path / "2" / FOLDER / "new").write_text("rebuilt")
+    (tmp_path / "2" / FOLDER / "new").replace(tmp_path / "2" / FOLDER / "stat")
+    run(tmp_path / "store", tmp_path / "3")
+    assert (tmp_path / "3" / FOLDER / "stat").read_text() == "stat"
+
+
+def test_warm_payloads_are_apart_by_content() -> None:
+    """Runs share payloads where they play the same role or playbook, whatever the object."""
+    assert key_of(ROLE) == key_of([*ROLE[:-1], "18", "-v"])
+    assert key_of(ROLE) != key_of([*ROLE[:7], "two", *ROLE[8:]])
+    assert key_of([*ROLE[:6], "-p", "/play.yml"]) != key_of([*ROLE[:6], "-p", "/other.yml"])
+
+
+def test_warm_payloads_do_without_a_store(tmp_path: Path) -> None:
+    """A run goes on where nothing can be kept."""
+    (tmp_path / "store").write_text("a file")
+    assert run(tmp_path / "store", tmp_path / "1", builds=("stat",)) == ["stat"]
