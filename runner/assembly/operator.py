@@ -16,6 +16,7 @@ from runner.assembly.dependents import DependentParts, build_dependents
 from runner.assembly.parts import Controller, Shared, build_controller, build_gate
 from runner.assembly.services import Service, build_services
 from runner.errors import OperatorError
+from runner.execution.executor import ComesUp
 from runner.execution.gate import Gate
 from runner.observe.activity import Activity
 from runner.observe.vitals import Phase, Vitals, Waiting
@@ -24,6 +25,9 @@ from runner.watches.model import Watch
 from runner.watches.ownership import earlier_of_kind
 from runner.workqueue.exclusion import Exclusion
 from runner.workqueue.workers import run_workers
+
+_COME_UP_LIMIT = 120.0
+"""Seconds: as long as one fork server may take to start. Runs are cold after that."""
 
 
 class Leadership(Protocol):
@@ -155,6 +159,7 @@ class Operator:
             sources.append(group.create_task(self._dependents.run(), name="dependents"))
             limit = self._shared.settings.informer.search_limit
             await self._dependents.recovery.wait(unless=self._stopping, limit=limit)
+            await self._come_up()
             workers = [group.create_task(self._work(c), name=f"workers {c.watch.gvk}") for c in self._controllers]
             await self._stopping.wait()
             late = await self._drain(workers)
@@ -167,6 +172,19 @@ class Operator:
         if late and grace > 0:  # with no grace period at all, nothing was waited for
             within = format_duration(timedelta(seconds=grace))
             raise OperatorError(f"failed waiting for all runnables to end within grace period of {within}")
+
+    async def _come_up(self) -> None:
+        """Let the executor come up, so that no operator begins with hundreds of slow runs; it then just goes on."""
+        executor = self._shared.executor
+        if not isinstance(executor, ComesUp):
+            return
+        waits = [asyncio.create_task(executor.settled()), asyncio.create_task(self._stopping.wait())]
+        try:
+            await asyncio.wait(waits, timeout=_COME_UP_LIMIT, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waits:
+                task.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
     async def _work(self, controller: Controller) -> None:
         await run_workers(

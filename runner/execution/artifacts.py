@@ -10,13 +10,12 @@ import contextlib
 import json
 import os
 import re
-import shutil
 from collections.abc import AsyncIterator, Mapping
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from runner.execution.files import private_folder, write_private
+from runner.execution.files import create_private, private_subfolder, read_all, write_private
 from runner.execution.scrub import Scrubber
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -24,6 +23,8 @@ _ERROR_LINE = re.compile(r"^(?:ERROR!|\[ERROR\]|fatal:)", re.MULTILINE)
 _TAIL_READ = 65536
 _PIPE_READ = 65536
 TAIL_LIMIT = 4096
+_FEW_EVENTS = 200
+_SMALL_OUTPUT = 1 << 17
 
 
 class Artifacts:
@@ -41,8 +42,8 @@ class Artifacts:
 
     def create(self) -> None:
         """Make the folder, private, and the file that ansible-runner would make with any mode."""
-        private_folder(self.path)
-        write_private(self.path / "stderr", "")
+        private_subfolder(self.path)
+        create_private(self.path / "stderr", "")
 
     def new_events(self, *, final: bool = False) -> list[Mapping[str, Any]]:
         """Return the events that came since the last call, in their order.
@@ -58,13 +59,13 @@ class Artifacts:
                 break
             self._seen = counter
             if event is None:
-                self.unreadable.append(path)
-                self._scrub_broken(path)
+                self.unreadable.append(Path(path))
+                self._scrub_broken(Path(path))
             else:
                 events.append(event)
         return events
 
-    def _fresh(self) -> list[tuple[int, Path]]:
+    def _fresh(self) -> list[tuple[int, str]]:
         """Return what is there beyond the highest counter seen; of what was seen only the names are looked at."""
         folder = self.path / "job_events"
         found: list[tuple[int, str]] = []
@@ -73,19 +74,23 @@ class Artifacts:
                 counter = name.partition("-")[0]
                 if counter.isdigit() and int(counter) > self._seen and name.endswith(".json"):
                     found.append((int(counter), name))
-        return [(counter, folder / name) for counter, name in sorted(found) if not name.endswith("-partial.json")]
+        names = ((counter, name) for counter, name in sorted(found) if not name.endswith("-partial.json"))
+        return [(counter, f"{folder}{os.sep}{name}") for counter, name in names]
 
-    def _read_event(self, path: Path) -> Mapping[str, Any] | None:
+    def _read_event(self, path: str) -> Mapping[str, Any] | None:
         """Return the event in *path*, scrubbed there too; None if there is none to be read."""
         try:
-            event = json.loads(path.read_text())
+            text = read_all(path).decode()
+            event = json.loads(text)
             if not isinstance(event, dict) or not isinstance(event.get("event_data") or {}, dict):
                 return None
+            if self._scrubber.spares(text):
+                return event
             cleaned = self._scrubber.event(event)
         except (FileNotFoundError, PermissionError, ValueError, RecursionError):
             return None
         if cleaned != event:
-            write_private(path, json.dumps(cleaned))
+            write_private(Path(path), json.dumps(cleaned))
         return cleaned
 
     def _scrub_broken(self, path: Path) -> None:
@@ -117,8 +122,19 @@ class Artifacts:
         """Return the end of what Ansible printed, from its first error on where there is one."""
         return useful_tail(self._scrubber.text(_read_end(self.path / "stdout")))
 
-    def finish(self, *, keep: int) -> None:
-        """Scrub, point `latest` here and remove all but the *keep* newest runs, this one included (0 keeps all)."""
+    @property
+    def are_few(self) -> bool:
+        """Tell whether `finish` will have little to do."""
+        with contextlib.suppress(OSError):
+            return self._seen <= _FEW_EVENTS and (self.path / "stdout").stat().st_size <= _SMALL_OUTPUT
+        return False
+
+    def finish(self, *, keep: int) -> list[Path]:
+        """Scrub, and point `latest` here.
+
+        Returns:
+            the folders of all but the *keep* newest runs, this one included (0 keeps all): to be removed.
+        """
         self.new_events(final=True)  # scrubs those that a cancelled run left unread
         # gathered facts belong into the run's scratch folder; one who sends them here would keep the environment
         for pattern in ("job_events/*-partial.json", "job_events/*.tmp", "fact_cache/*"):
@@ -130,15 +146,17 @@ class Artifacts:
         link.unlink(missing_ok=True)
         link.symlink_to(self.path)
         link.replace(self._root / "latest")
-        if keep > 0:
-            self._rotate(keep)
+        return self._superseded(keep) if keep > 0 else []
 
-    def _rotate(self, keep: int) -> None:
-        folders = [path for path in self._root.iterdir() if path.is_dir() and not path.is_symlink()]
-        others = [path for path in folders if path != self.path]
-        others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-        for path in others[keep - 1 :]:
-            shutil.rmtree(path, ignore_errors=True)
+    def _superseded(self, keep: int) -> list[Path]:
+        with os.scandir(self._root) as entries:
+            others = [
+                entry for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name != self.path.name
+            ]
+        if len(others) < keep:
+            return []
+        others.sort(key=lambda entry: entry.stat().st_mtime, reverse=True)
+        return [self._root / entry.name for entry in others[keep - 1 :]]
 
     @contextlib.asynccontextmanager
     async def command_without_environment(self) -> AsyncIterator[None]:

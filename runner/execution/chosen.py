@@ -73,6 +73,10 @@ class Startable(Protocol):
         """End; also where `start` failed."""
         ...
 
+    async def settled(self) -> None:
+        """Return when runs are warm, or it is known that they aren't for now."""
+        ...
+
 
 class ChosenExecutor:
     """Hands each run to the executor that it shall have; started and stopped with the operator."""
@@ -115,6 +119,11 @@ class ChosenExecutor:
         if self._source is not None:
             await self._source.stop()
 
+    async def settled(self) -> None:
+        """Return when runs that are to be warm are, or it is known that they aren't for now."""
+        if self._source is not None:
+            await self._source.settled()
+
     async def ready(self) -> str | None:
         """Return what keeps runs from starting; the warm executor answers for both, as it falls back to cold."""
         return await self._warm.ready() if isinstance(self._warm, KnowsReadiness) else None
@@ -126,7 +135,7 @@ class ChosenExecutor:
             self._of(request).debug("The play starts", executor=COLD, why="it is chosen")
             return await self._cold.run(request)
         outcome = await self._warm.run(request)
-        if _is_odd(outcome):
+        if outcome.warm and _is_odd(outcome):
             self._of(request).warning(
                 "This end may be the fault of the warm executor; if the object's annotation mends it, please report it",
                 annotation=f"{ANNOTATION}: {COLD}",

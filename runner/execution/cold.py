@@ -48,6 +48,8 @@ class ColdLauncher:
 class _Process:
     """A `RunningPlay` that is a child of this process."""
 
+    warm = False
+
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 

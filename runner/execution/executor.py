@@ -63,6 +63,8 @@ class Outcome:
     started: datetime
     finished: datetime
     artifacts: Path | None = None
+    warm: bool = False
+    """It was forked from a process that has Ansible loaded; also a warm executor's runs are cold at times."""
 
 
 class Executor(Protocol):
@@ -73,6 +75,15 @@ class Executor(Protocol):
 
         Cancelling the task ends the run's whole process group before `CancelledError` is raised again.
         """
+        ...
+
+
+@runtime_checkable
+class ComesUp(Protocol):
+    """An executor that is quicker once it has come up: optional beside `Executor`, for the start of the workers."""
+
+    async def settled(self) -> None:
+        """Return when it has, or when waiting for it is no use."""
         ...
 
 

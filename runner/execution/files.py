@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import secrets
 import stat
 import tempfile
 from collections.abc import AsyncIterator, Collection, Iterator
+from itertools import islice
 from pathlib import Path
 
 from runner.clock import Clock
 from runner.errors import ExecutionError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK = 1 << 16
 _TRIES = 10
 _PAUSE = 0.05
 """Seconds between two looks whether a sweep is over."""
@@ -32,8 +36,27 @@ def private_folder(path: Path) -> Path:
         if path.lstat().st_mode & 0o777 != 0o700:
             path.chmod(0o700)
     except OSError as error:
-        raise ExecutionError(f"cannot make the folder {path}: {error}; make its parent writable") from error
+        raise _cannot_make(path, error) from error
     return path
+
+
+def private_subfolder(path: Path) -> Path:
+    """Do as `private_folder` does, for a folder in a private one: of what leads there nothing has to be looked at."""
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)  # noqa: PTH102 - this is done many times for each run
+        _refuse_foreign(path, owners={os.geteuid()})
+        if os.stat(path).st_mode & 0o777 != 0o700:  # noqa: PTH116
+            path.chmod(0o700)
+    except FileNotFoundError:
+        return private_folder(path)
+    except OSError as error:
+        raise _cannot_make(path, error) from error
+    return path
+
+
+def _cannot_make(path: Path, error: OSError) -> ExecutionError:
+    return ExecutionError(f"cannot make the folder {path}: {error}; make its parent writable")
 
 
 def _refuse_foreign(folder: str | Path, *, owners: Collection[int]) -> None:
@@ -148,12 +171,51 @@ def _line(path: str) -> Iterator[str]:
 
 def write_private(path: Path, content: str | bytes) -> None:
     """Replace *path* by a file of mode 0600 in one step, so that a reader sees the old or the new content."""
-    data = content.encode() if isinstance(content, str) else content
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
+    temporary = f"{path.parent}{os.sep}.{secrets.token_hex(8)}"
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(temporary).replace(path)
+        create_private(temporary, content)
+        os.replace(temporary, path)  # noqa: PTH105 - this is done many times for each run
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def create_private(path: str | Path, content: str | bytes) -> None:
+    """Make the file *path*, which is not there yet, with mode 0600; a reader may see the beginning of *content*.
+
+    Raises:
+        FileExistsError: it is there, or a link is.
+    """
+    left = memoryview(content.encode() if isinstance(content, str) else content)
+    handle = os.open(path, _NEW_FILE, 0o600)
+    try:
+        while left:
+            left = left[os.write(handle, left) :]
+    finally:
+        os.close(handle)
+
+
+def has_few_entries(path: Path, *, limit: int = 100) -> bool:
+    """Tell whether what lies below *path* is quickly removed, so that no thread is worth its costs."""
+    folders, seen = [str(path)], 0
+    while folders and seen <= limit:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                found = list(islice(entries, limit + 1))
+        except OSError:
+            return False
+        seen += len(found)
+        folders += [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
+    return seen <= limit
+
+
+def read_all(path: str | Path) -> bytes:
+    """Return what the file *path* holds; plain calls of the system, for what is done many times for each run."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        while part := os.read(handle, _CHUNK):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(handle)

@@ -91,6 +91,8 @@ class Gate:
 
     def obstacle(self) -> str | None:
         """Return a sentence that says why nothing starts for want of memory, None where memory is no matter."""
+        if self._turns or self._short is not None:
+            self._has_memory()  # nobody looks where all places are taken, or nobody waits
         short = self._short
         if short is None or not self._turns:
             return None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from runner.errors import ExecutionError
 from runner.execution.executor import RunRequest
-from runner.execution.files import private_folder, write_private
+from runner.execution.files import private_folder, private_subfolder, write_private
 from runner.execution.parameters import parameters_for
 from runner.kube.objects import name_of, namespace_of
 from runner.settings import ExecutionSettings
@@ -47,16 +47,15 @@ def prepare(request: RunRequest, *, settings: ExecutionSettings, kubeconfig: Pat
     parameters = parameters_for(request, cluster_id=settings.cluster_id)
     path = private_folder(directory_of(request, root=settings.runner_dir))
     try:
-        for name in ("env", "project", "artifacts"):
-            private_folder(path / name)
+        env, project, _ = (private_subfolder(path / name) for name in ("env", "project", "artifacts"))
         access = {"K8S_AUTH_KUBECONFIG": str(kubeconfig), "KUBECONFIG": str(kubeconfig)}
-        write_private(path / "env/envvars", json.dumps(access))
-        write_private(path / "env/extravars", _json_not_yaml(parameters.variables))
+        write_private(env / "envvars", json.dumps(access))
+        write_private(env / "extravars", _json_not_yaml(parameters.variables))
         # the peer's own settings in a directory that it left would send events to a socket that is gone
         own = {"pexpect_timeout": 1, "fact_cache": str(scratch.absolute() / FACT_CACHE)}
-        write_private(path / "env/settings", json.dumps(own))
-        _write_cmdline(path / "env/cmdline", settings.ansible_args)
-        _write_project(path / "project", request.watch.content.playbook)
+        write_private(env / "settings", json.dumps(own))
+        _write_cmdline(env / "cmdline", settings.ansible_args)
+        _write_project(project, request.watch.content.playbook)
         _write_inventory(path / "inventory", settings=settings)
     except OSError as error:
         raise ExecutionError(f"cannot prepare the run directory {path}: {error}; check its disk and rights") from error
@@ -111,7 +110,7 @@ def _write_inventory(path: Path, *, settings: ExecutionSettings) -> None:
         shutil.copytree(source, path)
         path.chmod(0o700)
         return
-    private_folder(path)
+    private_subfolder(path)
     if given:
         shutil.copy2(source, path / "hosts")
         return

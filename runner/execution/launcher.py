@@ -31,6 +31,11 @@ class PlayCommand:
 class RunningPlay(Protocol):
     """One started ansible-runner."""
 
+    @property
+    def warm(self) -> bool:
+        """Tell whether it was forked from a process that has Ansible loaded."""
+        ...
+
     async def wait(self) -> int:
         """Wait for its end, any number of times; return its exit code, negative for a signal (-9).
 

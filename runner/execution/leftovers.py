@@ -15,13 +15,11 @@ from pathlib import Path
 
 from runner import owner
 from runner.execution.files import is_own_folder
-from runner.execution.processes import MARK, in_use, kill_now
+from runner.execution.processes import MARK, SERVER_IDENT, in_use, kill_now
 from runner.kube import credential_files
 
 PREFIX = "ansible-operator-run-"
 SERVER_PREFIX = "ansible-operator-warm-"
-SERVER_IDENT = "0" * 19
-"""The mark of processes that serve all runs: as long as the longest ident, which each fork for a run writes over it."""
 _SWEPT = (PREFIX, SERVER_PREFIX, credential_files.PREFIX)
 _KILL_LIMIT = 2.0
 """Seconds until killed processes are given up; they are gone at once, but for one that hangs in the kernel."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +23,7 @@ from runner.execution.command import USER_METRICS, ansible_python, command_line,
 from runner.execution.events import EventSummary
 from runner.execution.events_log import print_whole_output, run_logger
 from runner.execution.executor import Outcome, RunRequest
-from runner.execution.files import held, write_private
+from runner.execution.files import create_private, has_few_entries, held
 from runner.execution.inputs import FACT_CACHE, directory_of, prepare
 from runner.execution.kubeconfigs import KubeconfigSource
 from runner.execution.launcher import Launcher, PlayCommand, RunningPlay
@@ -29,6 +31,7 @@ from runner.execution.leftovers import new_scratch, run_is_over
 from runner.execution.outcome import classify
 from runner.execution.processes import end_processes
 from runner.execution.scrub import Scrubber
+from runner.kube.objects import is_small
 from runner.kube.texts import cut_message
 from runner.logs import Logger
 from runner.observe.activity import busy
@@ -99,9 +102,8 @@ class PlayExecutor:
 
     async def _run_held(self, request: RunRequest, *, scratch: Path, log: Logger) -> Outcome:
         with self._kubeconfigs.for_run(request, folder=scratch) as kubeconfig:
-            directory = await in_thread(
-                partial(prepare, request, settings=self._settings, kubeconfig=kubeconfig, scratch=scratch)
-            )
+            work = partial(prepare, request, settings=self._settings, kubeconfig=kubeconfig, scratch=scratch)
+            directory = work() if is_small(request.obj) else await in_thread(work)
             if directory.notes and not request.notes_told:
                 log.info("Values of the object are not used as they are", notes=list(directory.notes))
             artifacts = Artifacts(root=directory.artifacts, ident=request.ident, scrubber=self._scrubber)
@@ -112,7 +114,7 @@ class PlayExecutor:
         summary = EventSummary()
         artifacts.create()
         complaints = scratch / "ansible-runner.err"
-        write_private(complaints, "")
+        create_private(complaints, "")
         try:
             with busy():
                 async with artifacts.command_without_environment():
@@ -123,14 +125,19 @@ class PlayExecutor:
             tail = artifacts.output_tail() or useful_tail(self._scrubber.text(complaint))
             self._refuse_missing(complaint=complaint, output=tail)
         finally:
-            await in_thread(partial(artifacts.finish, keep=request.max_artifacts))
+            finish = partial(artifacts.finish, keep=request.max_artifacts)
+            for folder in finish() if artifacts.are_few else await in_thread(finish):
+                await removed(folder)
             if artifacts.unreadable:
                 files = [str(path) for path in artifacts.unreadable]
                 run_logger(self._log, request).error("Events of the run cannot be read and were skipped", files=files)
         if self._settings.debug_logs:
             print_whole_output(request, output=await in_thread(artifacts.output))
         finished = self._clock.now()
-        return classify(summary, rc=rc, output_tail=tail, started=started, finished=finished, artifacts=artifacts.path)
+        outcome = classify(
+            summary, rc=rc, output_tail=tail, started=started, finished=finished, artifacts=artifacts.path
+        )
+        return replace(outcome, warm=process.warm)
 
     async def _start(self, request: RunRequest, *, directory: Path, scratch: Path, complaints: Path) -> RunningPlay:
         argv = command_line(request, directory=directory, settings=self._settings)
@@ -203,7 +210,7 @@ class PlayExecutor:
     async def _clear(self, path: Path, *, ident: str, spare_detached: bool) -> None:
         try:
             left = await end_processes(ident, grace=self._settings.kill_grace, spare_detached=spare_detached)
-            await in_thread(partial(shutil.rmtree, path / FACT_CACHE if left else path, ignore_errors=True))
+            await removed(path / FACT_CACHE if left else path)
         finally:
             run_is_over(ident)
 
@@ -225,6 +232,15 @@ async def to_the_end(work: Coroutine[Any, Any, _T]) -> _T:
 async def in_thread(work: Callable[[], _T]) -> _T:
     """Do file work beside the event loop; a cancelled run waits for its end, as what comes next removes the files."""
     return await to_the_end(asyncio.to_thread(work))
+
+
+async def removed(folder: Path) -> None:
+    """Remove *folder* with all that is in it, as far as that can be done."""
+    remove = partial(shutil.rmtree, folder, ignore_errors=True)
+    if has_few_entries(folder):
+        remove()
+    elif os.path.lexists(folder):
+        await in_thread(remove)
 
 
 def _for_log(failures: Sequence[str]) -> list[str]:

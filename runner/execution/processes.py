@@ -22,6 +22,10 @@ MARK = "ANSIBLE_OPERATOR_RUN"
 OWNER_MARK = "ANSIBLE_OPERATOR_PROCESS"
 """The environment variable beside it; its value is the `identity` of the operator's process that started the run."""
 
+SERVER_IDENT = "0" * 19
+"""The mark of processes that serve all runs: as long as the longest ident, which each fork for a run writes over it."""
+
+_ROOM = f"{MARK}={SERVER_IDENT}".encode()
 _PROC = Path("/proc")
 _POLL = 0.05
 _QUICK_POLL = 0.01
@@ -38,9 +42,12 @@ def processes_of(ident: str) -> set[int]:
     return _of_run(ident, pids=_pids())
 
 
-def _of_run(ident: str, *, pids: Iterable[int]) -> set[int]:
-    """Return those of *pids* that carry the mark of run *ident*, and all that descend from them."""
-    marked = _marked(pids, {MARK: ident})
+def _of_run(ident: str, *, pids: Iterable[int], undecided: set[int] | None = None) -> set[int]:
+    """Return those of *pids* that carry the mark of run *ident*, and all that descend from them.
+
+    Those that may yet get it, as they were forked from a fork server, are added to *undecided*.
+    """
+    marked = _marked(pids, {MARK: ident}, undecided=undecided)
     return _with_descendants(marked, parents=_parents()) if marked else marked
 
 
@@ -49,9 +56,17 @@ def marked_with(variables: Mapping[str, str]) -> set[int]:
     return _marked(_pids(), variables)
 
 
-def _marked(pids: Iterable[int], variables: Mapping[str, str]) -> set[int]:
+def _marked(pids: Iterable[int], variables: Mapping[str, str], *, undecided: set[int] | None = None) -> set[int]:
     wanted = {os.fsencode(f"{name}={value}") for name, value in variables.items()}
-    return {pid for pid in pids if wanted.issubset(_read(pid, "environ").split(b"\0"))}
+    rarest = max(wanted, key=len)
+    marked = set()
+    for pid in pids:
+        environ = _read(pid, "environ")
+        if rarest in environ and wanted.issubset(environ.split(b"\0")):
+            marked.add(pid)
+        elif undecided is not None and _ROOM in environ:
+            undecided.add(pid)
+    return marked
 
 
 def kill_now(idents: Collection[str], *, limit: float, servers: Iterable[Mapping[str, str]] = ()) -> int:
@@ -124,8 +139,10 @@ async def end_processes(ident: str, *, grace: float, spare_detached: bool = Fals
     looks_in_vain = 0
     while True:
         present = set(_pids())
-        found = _of_run(ident, pids=present - others)
-        others = set() if found else present  # none of them will ever carry the mark, so one look at each is enough
+        undecided: set[int] = set()
+        found = _of_run(ident, pids=present - others, undecided=undecided)
+        # none of these will ever carry the mark, so one look at each is enough
+        others = set() if found else present - undecided
         left = found - detached_tasks(found) if spare_detached and found else found
         looks_in_vain = 0 if left else looks_in_vain + 1
         late = loop.time() - deadline
@@ -180,14 +197,14 @@ def _parents() -> dict[int, int]:
 def _read(pid: int, name: str) -> bytes:
     # plain calls of the system: this is done for every process of the machine at the end of each run
     try:
-        handle = os.open(f"{_PROC}/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""  # it ended meanwhile, or is another user's
     try:
         parts = []
-        while part := os.read(handle, _CHUNK):
+        while len(part := os.read(handle, _CHUNK)) == _CHUNK:  # the kernel gives less at the end only
             parts.append(part)
-        return b"".join(parts)
+        return b"".join([*parts, part])
     except OSError:
         return b""
     finally:

@@ -27,6 +27,9 @@ _HARMLESS = re.compile(r"[\d.,:-]+|enabled|disabled", re.IGNORECASE)
 _PLACE_NAME = re.compile(r"(?:_|^)(?:FILE|FILENAME|PATH|DIR|DIRECTORY|FOLDER|SOCK|SOCKET)S?$", re.IGNORECASE)
 """Such a variable says where a secret is, and holds none."""
 _URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s:@]*:([^/\s]+)@", re.IGNORECASE)
+_BOTH = (True, False)
+_ODD_ESCAPE = re.compile(r"\\(?:u00[2-7]|/)")
+"""Writes a character of ASCII that needs no escape: who writes JSON so may hide a word from a plain search."""
 _SHORTEST = 6
 """Shorter values would hide innocent text."""
 _ENVIRONMENT_FACT = "ansible_env"
@@ -57,14 +60,23 @@ class Scrubber:
         """Learn the secrets of *environ*; where a file that holds one lies is none."""
         values = {value for name, value in environ.items() if _is_secret(name, value)}
         values |= {form for value in environ.values() for form in _url_passwords(value)}
-        escaped = {json.dumps(value, ensure_ascii=ascii_only)[1:-1] for value in values for ascii_only in (True, False)}
+        escaped = {json.dumps(value, ensure_ascii=ascii_only)[1:-1] for value in values for ascii_only in _BOTH}
         self._forms = sorted(values | escaped, key=len, reverse=True)
+        self._in_json = {json.dumps(form, ensure_ascii=only)[1:-1] for form in self._forms for only in _BOTH}
 
     def text(self, text: str) -> str:
         """Return *text* with secrets masked."""
         for form in self._forms:
             text = text.replace(form, MASK)
         return text
+
+    def spares(self, document: str) -> bool:
+        """Tell of JSON whether nothing in it needs to be masked or taken out; False where that isn't easily seen."""
+        return not (
+            any(form in document for form in self._in_json)
+            or f'"{_ENVIRONMENT_FACT}"' in document
+            or _ODD_ESCAPE.search(document)
+        )
 
     def value(self, value: Any) -> Any:
         """Return parsed JSON with secrets masked in its strings and keys, and without gathered environments."""

@@ -285,15 +285,13 @@ class _Request:
 
     async def send(self, api: ApiClient) -> aiohttp.ClientResponse:
         method, path, query, body, headers, timeout = self.parts
-        serialized = await api.param_serialize(
-            method,
-            path,
-            query_params=list(query),
-            header_params=dict(headers),
-            body=body,
-            auth_settings=["BearerToken"],
-        )
-        answer = await api.call_api(*serialized, _request_timeout=timeout)
+        # without the client's serialization, which looks into each part of a body that is JSON already
+        sent, parameters = {**headers, **api.default_headers}, list(query)
+        await api.update_params_for_auth(sent, parameters, ["BearerToken"], path, method, body)
+        url = f"{api.configuration.host}{path}"
+        if parameters:
+            url = f"{url}?{api.parameters_to_url_query(parameters, None)}"
+        answer = await api.rest_client.request(method, url, headers=sent, body=body, _request_timeout=timeout)
         response: aiohttp.ClientResponse = answer.response
         return response
 

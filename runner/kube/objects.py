@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+_LONG_TEXT = 1 << 16
+
 Object = dict[str, Any]
 """A Kubernetes object, as JSON."""
 
@@ -94,3 +96,18 @@ def conditions_of(obj: Mapping[str, Any]) -> list[Object]:
     status = obj.get("status")
     found = status.get("conditions") if isinstance(status, Mapping) else None
     return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+
+
+def is_small(document: object, *, limit: int = 1000) -> bool:
+    """Tell whether *document* has at most *limit* parts: then no thread is worth its costs to read through it."""
+    left, count = [document], 0
+    while left and count <= limit:
+        part = left.pop()
+        count += 1
+        if isinstance(part, dict):
+            left.extend(part.values())
+        elif isinstance(part, list):
+            left.extend(part)
+        elif isinstance(part, str) and len(part) > _LONG_TEXT:
+            return False
+    return count <= limit

@@ -17,7 +17,7 @@ from runner.execution.executor import Outcome, RunRequest
 from runner.execution.overrides import max_artifacts_of, verbosity_of
 from runner.execution.parameters import left_out
 from runner.kube.discovery import Resource
-from runner.kube.objects import Object, generation_of, is_deleting, uid_of
+from runner.kube.objects import Object, generation_of, is_deleting, is_small, uid_of
 from runner.reconcile.admission import admit
 from runner.reconcile.claim import claim
 from runner.reconcile.context import Context, Parts, Step
@@ -240,9 +240,9 @@ def _after(outcome: Ended, ctx: Context) -> Decision:
 
 async def _tell_dropped(ctx: Context, parts: Parts) -> None:
     """Tell in an Event which keys of the spec no run gets; their values are nobody's business."""
+    work = partial(left_out, ctx.obj.get("spec"), snake_case=parts.watch.snake_case_parameters)
     # beside the event loop: a spec may hold tens of thousands of names
-    spec, snake_case = ctx.obj.get("spec"), parts.watch.snake_case_parameters
-    keys = await asyncio.to_thread(left_out, spec, snake_case=snake_case)
+    keys = work() if is_small(ctx.obj) else await asyncio.to_thread(work)
     if keys:
         rule = "a spec may neither set Ansible's connection variables nor hold names that start with __ansible_"
         message = f"Left out, as {rule}: {', '.join(keys)}"

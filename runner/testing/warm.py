@@ -82,6 +82,8 @@ async def _code(play: RunningPlay) -> int:
 class _Play:
     """A run on the other loop."""
 
+    warm = True
+
     def __init__(self, play: RunningPlay, *, shared: SharedWarm) -> None:
         self._play = play
         self._shared = shared

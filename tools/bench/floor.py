@@ -1,7 +1,7 @@
 """The floor: an 'operator' that makes the API calls of a run and nothing else, in one warm Python process.
 
-The calls are those that the API server's audit log showed while our operator ran the same roles: 5 for the one-task
-role, 10 for the three-task role, whose modules' discovery is answered by the operator's proxy. One object after the
+The calls are those that the API server's audit log showed while our operator ran the same roles: 3 for the one-task
+role, 8 for the three-task role, whose modules' discovery is answered by the operator's proxy. One object after the
 other, each call as soon as the one before it is answered. Started by `contestants` with an operator's command line.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ _KINDS = (ONE_TASK, THREE_TASKS, TWO_WORKERS, EIGHT_WORKERS)
 Object = dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Floor:
     """The calls about the objects of one kind in one namespace."""
 
@@ -37,6 +38,10 @@ class Floor:
     group: str
     kind: str
     namespace: str
+    version: str = ""
+    """The newest state of the kind that was seen."""
+    served: dict[str, int] = field(default_factory=dict)
+    """The generation of each object that was served, by UID."""
 
     @property
     def path(self) -> str:
@@ -46,28 +51,32 @@ class Floor:
     async def serve(self) -> None:
         """Make the calls for each object that is new or has a new spec, for ever."""
         listed = await self._call("GET", self.path)
-        served: dict[str, int] = {}
-        query = f"watch=true&resourceVersion={listed['metadata']['resourceVersion']}"
+        self.version = listed["metadata"]["resourceVersion"]
+        while True:
+            with contextlib.suppress(TimeoutError):  # a kind of which no object is made for a minute
+                await self._follow()
+
+    async def _follow(self) -> None:
+        query = f"watch=true&resourceVersion={self.version}"
         async with self.way.opened(Sent(target=f"{self.path}?{query}", headers={"Accept": JSON})) as response:
             async for line in response.content:
                 event = json.loads(line)
                 metadata = event["object"]["metadata"]
-                if event["type"] != "DELETED" and served.get(metadata["uid"]) != metadata["generation"]:
-                    served[metadata["uid"]] = metadata["generation"]
+                self.version = metadata["resourceVersion"]
+                if event["type"] != "DELETED" and self.served.get(metadata["uid"]) != metadata["generation"]:
+                    self.served[metadata["uid"]] = metadata["generation"]
                     await self._reconcile(metadata["name"])
 
     async def _reconcile(self, name: str) -> None:
         path = f"{self.path}/{name}"
         obj = await self._call("GET", path)
-        obj = await self._call("GET", path)
-        await self._call("PUT", f"{path}/status", body=_with_status(obj, running=True))
+        obj = await self._call("PUT", f"{path}/status", body=_with_status(obj, running=True))
         if self.kind != ONE_TASK:
-            await self._modules(obj, path=path)
-        obj = await self._call("GET", path)
+            obj = await self._modules(obj, path=path)
         await self._call("PUT", f"{path}/status", body=_with_status(obj, running=False))
 
-    async def _modules(self, obj: Object, *, path: str) -> None:
-        """Make the calls of `k8s`, `k8s_info` and `k8s_status`."""
+    async def _modules(self, obj: Object, *, path: str) -> Object:
+        """Make the calls of `k8s`, `k8s_info` and `k8s_status`; return the object as it is then."""
         name, size = obj["metadata"]["name"], str(obj["spec"]["size"])
         owner = {"apiVersion": obj["apiVersion"], "kind": self.kind, "name": name, "uid": obj["metadata"]["uid"]}
         maps = f"/api/v1/namespaces/{self.namespace}/configmaps"
@@ -81,7 +90,8 @@ class Floor:
             await self._call("POST", maps, body=body)
         await self._call("GET", f"{maps}/{name}")
         await self._call("GET", path)
-        await self._call("PATCH", f"{path}/status", body={"metadata": {"name": name}, "status": {"size": size}})
+        status = {"metadata": {"name": name}, "status": {"size": size}}
+        return await self._call("PATCH", f"{path}/status", body=status)
 
     async def _call(
         self, method: str, target: str, *, body: Mapping[str, Any] | None = None, missing: bool = False

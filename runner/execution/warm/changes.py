@@ -1,7 +1,8 @@
 """Tells when what a fork server has loaded changes on disk: an endless iterator of `Change`, read by `launcher`.
 
-What a play reads anew (tasks, templates, variables) only moves what is worth loading, so a server may go on until the
-next one is there. What the server holds in memory, or found out once (collections, plugins and module utilities beside
+What a play reads anew is no change by itself. Where it may name other modules (tasks, handlers, playbooks) it moves
+what is worth loading, and a server may go on until the next one is there; a file that names nothing new, templates and
+variables do not. What the server holds in memory, or found out once (collections, plugins and module utilities beside
 a role, ansible.cfg, packages), makes it stale at once. `places` says where all of that is.
 """
 
@@ -32,6 +33,13 @@ _IGNORED_FOLDERS = frozenset({
 })
 _IGNORED_FILES = re.compile(r"\.py[co](\.\d+)?$|\.sw[a-z]$|~$|^\.#|^#.*#$|^4913$")
 """Byte code, and what editors leave."""
+_NAMES_NOTHING = frozenset({"files", "templates", "vars", "defaults", "group_vars", "host_vars", "tests", "molecule"})
+"""Folders of a role, or beside a playbook, that tell no modules."""
+_MAY_NAME = frozenset({"", ".yml", ".yaml", ".json"})
+"""Endings of what Ansible reads as tasks; folders have none."""
+_NAME = re.compile(rb"^[ \t]*(?:-[ \t]+)?[\"']?([A-Za-z_][\w.]*)[\"']?[ \t]*:(?:[ \t]+([\w.]+))?", re.MULTILINE)
+"""A key with what follows it, such as `- ansible.builtin.copy:`, `action: copy` or `include_role:`."""
+_REMEMBERED = 10_000
 _DEBOUNCE = 400
 _STEP = 50
 """Milliseconds: changes are told after so much silence, or after the debounce."""
@@ -60,6 +68,7 @@ class Changes:
         """*find* is asked for the places, and again whenever one of them came, went or was replaced."""
         self._find = find
         self._log = logger
+        self._names = _Names()
         self._told = False
         self.established = asyncio.Event()
         """Set when all that changes from now on will be told, or nothing can be."""
@@ -81,7 +90,7 @@ class Changes:
 
     async def _until_moved(self, before: Change | None) -> AsyncIterator[Change]:
         """Yield changes of the places that there are now; the last one tells that they aren't the same any more."""
-        async with _Watch(self._find()) as watch:
+        async with _Watch(self._find(), names=self._names) as watch:
             self.established.set()
             if before is not None:  # what changed between the two watches, nobody saw: it may have been anything
                 yield replace(before, stale=True, moved=False)
@@ -151,17 +160,38 @@ class Map:
         parts = path.relative_to(root).parts
         if any(part in _IGNORED_FOLDERS for part in parts) or _ignored(path.name):
             return None
-        return Change(path=path, stale=any(self.deep[root] for root in roots) or _in_memory((root.name, *parts)))
+        stale = any(self.deep[root] for root in roots) or _in_memory((root.name, *parts))
+        return Change(path=path, stale=stale) if stale or _may_name_modules(path, below=(root.name, *parts)) else None
 
     def _entries(self, folder: Path) -> _Entries:
         return self.shallow.setdefault(folder, _Entries())
 
 
+class _Names:
+    """The keys of each file that changed, among which those of modules are."""
+
+    def __init__(self) -> None:
+        self._of: dict[Path, frozenset[tuple[bytes, ...]]] = {}
+
+    def are_news(self, path: Path) -> bool:
+        """Tell whether *path* has other keys than when it changed last; what isn't known is news."""
+        try:
+            names = frozenset(_NAME.findall(path.read_bytes()))
+        except OSError:  # it is a folder, or gone
+            self._of.pop(path, None)
+            return True
+        if len(self._of) >= _REMEMBERED:
+            self._of.clear()
+        before, self._of[path] = self._of.get(path), names
+        return names != before
+
+
 class _Watch:
     """Two watches as one: of folders with everything below, and of the entries of others."""
 
-    def __init__(self, found: Iterable[Place]) -> None:
+    def __init__(self, found: Iterable[Place], *, names: _Names) -> None:
         self._map = Map(found)
+        self._names = names
         self._queue: asyncio.Queue[Change | Exception] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -204,6 +234,7 @@ class _Watch:
     def _take(self, paths: Iterable[Path]) -> None:
         """Hand on one change for all that came together: the weightiest."""
         found = [change for path in sorted(paths) if (change := self._map.meaning(path)) is not None]
+        found = [change for change in found if change.stale or change.moved or self._names.are_news(change.path)]
         if found:
             first = next((change for change in found if change.stale), found[0])
             moved = any(change.moved for change in found)
@@ -217,6 +248,11 @@ def _fragile(path: Path) -> Iterator[Path]:
             yield part
         if not part.exists():
             return
+
+
+def _may_name_modules(path: Path, *, below: Iterable[str]) -> bool:
+    """Tell whether a file beside a role or playbook may be one of tasks; others may be included, but seldom are."""
+    return path.suffix.lower() in _MAY_NAME and _NAMES_NOTHING.isdisjoint(below)
 
 
 def _ignored(name: str) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 
-from runner.clock import Clock
+from runner.clock import Clock, within
 from runner.errors import ExecutionError
 from runner.execution.events_log import run_logger
 from runner.execution.launcher import Launcher, PlayCommand, RunningPlay
@@ -27,6 +27,10 @@ _STEADY = 60.0
 """Seconds: a server that lived so long did not die of what it is, so the next one starts at once."""
 _LONGEST_PAUSE = 60.0
 """Seconds between two tries, whatever `delay` says: the loss is only of speed, but it is felt."""
+_SELDOM = 60.0
+"""Seconds between two servers where the older one is still right: some roles write into their own folder."""
+_MOST = 2
+"""Servers that live at a time: the current one, and one that waits for the end of its runs."""
 _QUIET = 1.0
 _LONGEST_UNREST = 30.0
 """Seconds without a change before a new server starts, and how long this is waited for."""
@@ -68,6 +72,9 @@ class WarmLauncher:
         """How often what a server holds in memory has changed."""
         self._changed_at = float("-inf")
         self._changed_now = asyncio.Event()
+        self._replaced_at = float("-inf")
+        self._left_now = asyncio.Event()
+        self._ended_now = asyncio.Event()
         self._ends: dict[ForkServer, asyncio.Task[None]] = {}
         """Who waits for the end of each server that lives."""
         self._born: dict[ForkServer, float] = {}
@@ -131,6 +138,8 @@ class WarmLauncher:
             while True:
                 await self._wanted.wait()
                 await self._back_off()
+                await self._wait_while_right()
+                await self._wait_for_room()
                 await self._wait_for_quiet()
                 self._wanted.clear()
                 await self._renew()
@@ -151,6 +160,24 @@ class WarmLauncher:
         finally:
             for task in waits:
                 task.cancel()
+
+    async def _wait_while_right(self) -> None:
+        """Wait where the present server is right and followed another such one a moment ago."""
+        self._left_now.clear()
+        rest = self._replaced_at + _SELDOM - self._clock.monotonic()
+        if self._current is not None and rest > 0:
+            with contextlib.suppress(TimeoutError):
+                await within(rest, self._left_now.wait(), clock=self._clock)
+
+    async def _wait_for_room(self) -> None:
+        """Wait for the end of servers that drain: each has its memory as long as its longest run takes."""
+        if len(self._ends) >= _MOST:
+            way = "runs go cold" if self._current is None else "the present one goes on"
+            sentence = f"A new fork server waits until the runs of an older one have ended: {way}"
+            self._log.info(sentence, servers=len(self._ends), reason=self._why_wanted)
+        while len(self._ends) >= _MOST:
+            self._ended_now.clear()
+            await self._ended_now.wait()
 
     @property
     def _pause(self) -> float:
@@ -175,6 +202,7 @@ class WarmLauncher:
         self._settled.set()
         self._tell_ready(ready, why=why)
         if replaced is not None:
+            self._replaced_at = self._clock.monotonic()
             replaced.drain()
 
     def _failed(self, error: ExecutionError) -> None:
@@ -191,6 +219,7 @@ class WarmLauncher:
     async def _until_its_end(self, server: ForkServer) -> None:
         death = await server.wait()
         del self._ends[server]
+        self._ended_now.set()
         if death.final:
             self._stopping = True  # the leadership is lost, or the process ends at once: nothing comes after it
         needed = self._current is server
@@ -223,6 +252,7 @@ class WarmLauncher:
 
     def _leave_current(self, why: str) -> ForkServer | None:
         server, self._current = self._current, None
+        self._left_now.set()
         self._why_cold = why
         return server
 

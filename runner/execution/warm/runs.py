@@ -18,6 +18,8 @@ class NotTaken(Exception):
 class ForkedPlay:
     """One run, from the moment when it was asked for; its fork server's connection tells it how it goes."""
 
+    warm = True
+
     def __init__(self, ident: str) -> None:
         """Wait for news of run *ident*."""
         self.ident = ident

@@ -20,9 +20,9 @@ from runner.errors import ExecutionError
 from runner.execution.chosen import WarmContent
 from runner.execution.command import ansible_python, environment_of_plays
 from runner.execution.launcher import PlayCommand
-from runner.execution.leftovers import SERVER_IDENT, new_server_scratch, server_is_over, server_variables
+from runner.execution.leftovers import new_server_scratch, server_is_over, server_variables
 from runner.execution.play import in_thread, to_the_end
-from runner.execution.processes import MARK, marked_with
+from runner.execution.processes import MARK, SERVER_IDENT, marked_with
 from runner.execution.scrub import Scrubber
 from runner.execution.warm.far.protocol import (
     LIMIT,
@@ -103,6 +103,8 @@ class ForkServer:
         self._leaving = ""
         """Why it takes no run any more; empty while it does."""
         self._hung = ""
+        self._unannounced = False
+        """It closed its connection and hadn't said that it would leave."""
         self._closed = False
         self._life: asyncio.Task[Death] | None = None
         self._process: asyncio.subprocess.Process | None = None
@@ -282,7 +284,7 @@ class ForkServer:
                 process.kill()
 
     async def _kill(self, process: asyncio.subprocess.Process, *, exiting: asyncio.Task[int]) -> int:
-        self._hung = self._hung or ("" if self._leaving else "closed its connection and did not exit")
+        self._hung = self._hung or ("closed its connection and did not exit" if self._unannounced else "")
         process.kill()
         return await exiting
 
@@ -290,6 +292,8 @@ class ForkServer:
         try:
             while line := await reader.readline():
                 self._take(decode(line))
+            self._unannounced = not self._leaving
+            self._leaving = self._leaving or "the fork server closed its connection"
         except ProtocolError as error:
             self._give_up(f"said what nobody understands ({error})")
         except (ValueError, ConnectionError) as error:

@@ -24,10 +24,14 @@ class Case:
     variables: Mapping[str, Any] = field(default_factory=dict)
     unordered: bool = False
     """Several hosts at once."""
+    asking: bool = False
+    """It asks until something is done."""
     world: str = "explicit"
     """The environment of the operator that runs it, by its name in `WORLDS`."""
     full: bool = False
     """Only in `make test-full`."""
+    cold: bool = False
+    """Its playbook is started as a new process on the warm side too, by design."""
     root: bool = False
     """Needs the rights to become somebody else."""
 
@@ -111,8 +115,8 @@ CASES: Sequence[Case] = (
     AFTER_BAD_ONES,
     Case(name="plugins beside the playbook", playbook="beside/playbook.yml"),
     Case(name="no plugins beside", role="beside_nothing"),
-    Case(name="many hosts", playbook="hosts/playbook.yml", unordered=True, ends="non-zero return code"),
-    Case(name="asynchronous", playbook="async/playbook.yml"),
+    Case(name="many hosts", playbook="hosts/playbook.yml", ends="non-zero return code", unordered=True),
+    Case(name="asynchronous", playbook="async/playbook.yml", asking=True),
     Case(name="somebody else", playbook="become/playbook.yml", root=True),
     Case(name="vault", playbook="vault/playbook.yml", ends="ecrypt",
          arguments="--vault-password-file {content}/playbooks/vault/password"),
@@ -131,10 +135,13 @@ CASES: Sequence[Case] = (
     Case(name="tags and extra variables", playbook="tagged.yml",
          arguments="--tags one,three --skip-tags always -e extra=given"),
     Case(name="check and diff", playbook="tagged.yml", arguments="--check --diff --start-at-task two"),
-    Case(name="wrong arguments", playbook="tagged.yml", arguments="--no-such-option", ends="no-such-option"),
+    Case(name="wrong arguments", playbook="tagged.yml", arguments="--no-such-option", ends="(exit code 2)"),
     Case(name="list of tasks", playbook="tagged.yml", arguments="--list-tasks", full=True),
     Case(name="syntax check", playbook="tagged.yml", arguments="--syntax-check", full=True),
-    *(Case(name=f"verbosity {level}", role="talk", verbosity=level, full=level in {1, 5}) for level in (0, 1, 3, 4, 5)),
+    *(
+        Case(name=f"verbosity {level}", role="talk", verbosity=level, cold=level >= 4, full=level in {1, 5})
+        for level in (0, 1, 3, 4, 5)
+    ),
     Case(name="probe, configured", role="probe", world="configured"),
     Case(name="facts", role="talk", world="configured"),
     *CREDENTIALS,

@@ -11,34 +11,42 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b[0-9a-f]{32}\b")
-"""Ids of events, plays and tasks; ansible-runner names the playbook that it makes for a role by one without dashes."""
+_ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?=\b|_\d+\b)|\b[0-9a-f]{32}\b")
+"""Ids of events, plays and tasks (a number behind tells the batch of hosts); ansible-runner
+names the playbook that it makes for a role by one without dashes."""
 _TEXTS = (
     # (what differs, its place holder), each with its reason
     (re.compile(r"ansible-operator-run-\w{8}"), "<scratch>"),  # a run's scratch folder: mkdtemp
     (re.compile(r"ansible-local-\d+\w{8}"), "<local>"),  # Ansible's own temporary folder: pid and mkdtemp
-    (re.compile(r"(?<=<local>/)tmp\w{8}\b"), "<tmp>"),  # a file rendered there: mkdtemp
+    (re.compile(r"(?<=<local>/)(tmp|\.)\w{8}\b"), r"\1<random>"),  # a file rendered there: mkdtemp, mkstemp
     (re.compile(r"(?<=\"[acm]time\": )\d+\.\d+"), "<time>"),  # in text; see _NUMBERS
     (re.compile(r"(?<=\"inode\": )\d+"), "<inode>"),  # the same
     (re.compile(r"ansible-(?:moduletmp|tmp)-[\d.]+-(?:\d+-\d+|\w{8})"), "<module tmp>"),  # time, pid and random
+    (re.compile(r"(?<=<module tmp>/)tmp\w{8}\b"), "<tmp>"),  # what get_url downloads to: mkstemp
     (re.compile(r"ansible_[\w.]+_payload_\w{8}"), "<payload>"),  # AnsiballZ's folder: mkdtemp
     (re.compile(r"\.source\.\w{8}\.?"), "<source>"),  # a file that copy or template transfers: mkstemp
-    (re.compile(r"\bj\d{9,14}\.\d+"), "<job>"),  # an async job: random number and pid
+    (re.compile(r"\bj\d{9,14}(?:\.\d+)?\b"), "<job>"),  # an async job: random number and pid
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?"), "<time>"),
     (re.compile(r"\b\d:\d\d:\d\d\.\d{6}\b"), "<delta>"),  # how long a command took
     (re.compile(r"\b(pipe|socket|anon_inode):\[\d+\]"), r"\1:[]"),  # the kernel's number of a descriptor
     (re.compile(r"(\"|')resourceVersion\1: *(\"|')\d+\2"), "<resourceVersion>"),  # in text; see _VERSION
     (re.compile(r"\"random\": \[[^]]*\]"), "<random>"),  # in text; see _RANDOM
+    (re.compile(r"(?<=\"child_pid\": )\d+"), "<child_pid>"),  # of an async job; in text, see _NUMBERS
+    (re.compile(r"(?<=date_time=datetime.datetime\()[\d, ]+"), "<time>"),  # in a payload: when it was made
+    (re.compile(r"(?<=zip_data=')[A-Za-z0-9+/=]+"), "<zip>"),  # in a payload: its entries have that time
     (re.compile(r"\b0x[0-9a-f]{8,16}\b"), "<address>"),  # of an object in memory
     (re.compile(r"(\"_original_basename\": \")\.[a-z0-9_]{8}\b"), r"\1.<random>"),  # of a copy's content: mkstemp
     (re.compile(r"\bansible\.\w{8}(?:probe)?\b"), "<tempfile>"),  # what `ansible.builtin.tempfile` makes: mkstemp
 )
 _DOTTED = re.compile(r"\.[a-z0-9_]{8}")
 """Where `copy` writes the content of a task to: mkstemp; a module's arguments have it as `_original_basename`."""
-_NUMBERS = frozenset({"pid", "duration", "atime", "mtime", "ctime", "inode", "elapsed"})
+_NUMBERS = frozenset({"pid", "child_pid", "duration", "atime", "mtime", "ctime", "inode", "elapsed"})
 """Keys whose value may differ where it is a number."""
-_FACTS = "ansible_facts"
-"""The collectors of facts run in the order of a set: that of their hashes, which differ by process."""
+_OF_SETS = frozenset({"ansible_facts", "before", "after"})
+"""The collectors of facts run in the order of a set, and the keys of a module's diff come in one: that of hashes,
+which differ by process."""
+_SETS = frozenset({"ansible_interfaces", "ansible_virtualization_tech_guest", "ansible_virtualization_tech_host"})
+"""Facts that are sets, so their order is that of hashes, too."""
 _RANDOM = "random"
 """What the credentials module draws: the suite has a test of its own that no value comes twice."""
 _VERSION = "resourceVersion"
@@ -77,13 +85,13 @@ class Masks:
     def value(self, value: Any, *, key: str = "") -> Any:
         """Return a JSON value masked, keys too."""
         if isinstance(value, Mapping):
-            entries = sorted(value.items()) if key == _FACTS else value.items()
+            entries = sorted(value.items()) if key in _OF_SETS else value.items()
             return {
                 self.text(str(name)): f"<{name}>" if name in _MOVING else self.value(entry, key=str(name))
                 for name, entry in entries
             }
         if isinstance(value, list | tuple):
-            return [self.value(entry) for entry in value]
+            return [self.value(entry) for entry in (sorted(value) if key in _SETS else value)]
         if isinstance(value, str):
             text = self.text(value)
             return ".<random>" if key == "_original_basename" and _DOTTED.fullmatch(text) else text

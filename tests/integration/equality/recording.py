@@ -10,6 +10,7 @@ import difflib
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -29,6 +30,9 @@ _BYTECODE = "__pycache__"
 
 
 _PLACES = frozenset({"counter", "start_line", "end_line"})
+_ASKING = frozenset({"runner_on_async_poll", "runner_retry"})
+_ATTEMPTS = re.compile(r'"attempts": \d+, ')
+_SAID_WHEN_ASKING = ("ASYNC POLL on ", "FAILED - RETRYING: ")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,29 +67,33 @@ class Ran:
     """See `Masks.names`."""
     unordered: bool = False
     """Several hosts at once: the order of their events among each other is nobody's promise."""
+    asking: bool = False
+    """It asks for something until it is there: how often depends on how busy the machine is."""
 
 
 def record(ran: Ran) -> Recording:
     """Take down *ran*; nothing of it is changed."""
     masks = Masks(root=ran.root, ident=ran.ident, scratch=ran.scratch, names=ran.names)
-    events = sorted(_events(ran), key=lambda event: int(event.get("counter", 0)))
-    if ran.unordered:
-        events = _by_host(events)
-    texts = {f"event {number:04}": _text(masks.event(event)) for number, event in enumerate(events)}
-    seen = _by_host(ran.seen) if ran.unordered else ran.seen
-    if [_text(masks.event(event)) for event in seen] != list(texts.values()):
-        texts["observers"] = "\n".join(_text(masks.event(event)) for event in seen)
-    texts["outcome"] = _text(masks.value(_outcome(ran.outcome)))
+    events = _comparable(sorted(_events(ran), key=lambda event: int(event.get("counter", 0))), ran=ran)
+    written = [_text(masks.event(event), ordered=not ran.unordered) for event in events]
+    texts = {"outcome": _text(masks.value(_outcome(ran.outcome)))}
+    texts |= {f"event {number:04}": text for number, text in enumerate(written)}
+    seen = [_text(masks.event(event), ordered=not ran.unordered) for event in _comparable(ran.seen, ran=ran)]
+    if seen != written:
+        texts["observers"] = "\n".join(seen)
     listing = []
     for path, kind in sorted(_tree(ran.root), key=lambda entry: masks.path(entry[0].relative_to(ran.root))):
         name = masks.path(path.relative_to(ran.root))
-        listing.append(f"{kind} {name}{_target(path, masks)}")
-        if kind.startswith("-") and "/job_events/" not in name:
-            texts[f"file {name}"] = _file(path, masks=masks, unordered=ran.unordered)
+        of_event = "/job_events/" in name
+        if not (of_event and (ran.asking or ran.unordered)):
+            listing.append(f"{kind} {name}{_target(path, masks)}")
+        if kind.startswith("-") and not of_event:
+            texts[f"file {name}"] = _file(path, masks=masks, ran=ran)
     texts["listing"] = "\n".join(listing)
     left = ran.scratch is not None and ran.scratch.exists()
     names = _tree(ran.scratch) if ran.scratch is not None and left else iter(())
-    texts["scratch"] = "\n".join(sorted(masks.text(str(path)) for path, _ in names))
+    found = [masks.text(str(path)) for path, _ in names]
+    texts["scratch"] = "\n".join(sorted(set(found) if ran.asking else found))  # a job that is too late may leave one
     texts["processes"] = "\n".join(sorted(masks.text(_command(pid)) for pid in processes_of(ran.ident)))
     witnessed = frozenset(path.read_text() for path in (ran.root / _WITNESS).iterdir())
     results = [event.get("event_data", {}).get("res") or {} for event in events]
@@ -126,13 +134,34 @@ def _events(ran: Ran) -> Iterator[Mapping[str, Any]]:
             yield json.loads(path.read_text())
 
 
+def _comparable(events: Sequence[Mapping[str, Any]], *, ran: Ran) -> Sequence[Mapping[str, Any]]:
+    """Return what can be compared of *events*."""
+    if ran.asking:
+        return [_asked(_anywhere(event)) for event in events if event.get("event") not in _ASKING]
+    return _by_host(events) if ran.unordered else events
+
+
+def _anywhere(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return *event* without its number and its lines."""
+    return {key: value for key, value in event.items() if key not in _PLACES}
+
+
+def _asked(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return *event* without how often it was asked for."""
+    result = event.get("event_data", {}).get("res")
+    if not isinstance(result, dict):
+        return event
+    data = {**event["event_data"], "res": {name: value for name, value in result.items() if name != "attempts"}}
+    return {**event, "stdout": _ATTEMPTS.sub("", event["stdout"]), "event_data": data}
+
+
 def _by_host(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return *events* in an order that doesn't depend on which of several hosts was quicker, without line numbers."""
     groups: list[list[Mapping[str, Any]]] = [[]]
     for event in events:
         if not event.get("event_data", {}).get("host"):
             groups.append([])
-        groups[-1].append({key: value for key, value in event.items() if key not in _PLACES})
+        groups[-1].append(_anywhere(event))
     return [event for group in groups for event in sorted(group, key=_host)]
 
 
@@ -145,7 +174,7 @@ def _outcome(outcome: Outcome | str) -> Any:
     if isinstance(outcome, str):
         return {"error": outcome}
     found = asdict(outcome)
-    for name in ("started", "finished"):
+    for name in ("started", "finished", "warm"):
         found.pop(name)
     if found["stats"]:
         found["stats"].pop("completion")
@@ -167,13 +196,20 @@ def _target(path: Path, masks: Masks) -> str:
     return f" -> {masks.text(str(path.readlink()))}" if path.is_symlink() else ""
 
 
-def _file(path: Path, *, masks: Masks, unordered: bool) -> str:
+def _file(path: Path, *, masks: Masks, ran: Ran) -> str:
     content = path.read_bytes()
     try:
         text = masks.text(content.decode())
     except UnicodeDecodeError:
         return f"{len(content)} bytes, SHA-256 {hashlib.sha256(content).hexdigest()}"
-    return "\n".join(sorted(text.splitlines())) if unordered and path.name == "stdout" else text
+    if path.name != "stdout" or not (ran.unordered or ran.asking):
+        return text
+    lines = [
+        _ATTEMPTS.sub("", line) if ran.asking else line
+        for line in text.splitlines()
+        if not any(words in line for words in _SAID_WHEN_ASKING)
+    ]
+    return "\n".join(sorted(lines) if ran.unordered else lines)
 
 
 def _command(pid: int) -> str:
@@ -183,5 +219,5 @@ def _command(pid: int) -> str:
         return "(gone)"
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False, default=str)
+def _text(value: Any, *, ordered: bool = True) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False, default=str, sort_keys=not ordered)

@@ -112,6 +112,7 @@ class Side:
             seen=seen,
             names={self.namespace: "<namespace>"},
             unordered=case.unordered,
+            asking=case.asking,
         )
         try:
             return await asyncio.to_thread(record, ran)
@@ -136,8 +137,9 @@ class Side:
         for path in self.root.iterdir():
             if path.name == "content":
                 continue
-            if path.name == "home":
-                shutil.rmtree(path / ".ansible", ignore_errors=True)
+            if path.name == "home":  # the folder stays, as it is the fork server's too
+                for entry in path.iterdir():
+                    shutil.rmtree(entry)
                 continue
             shutil.rmtree(path)
         for name in ("out", "witness"):

@@ -38,7 +38,7 @@ def _events(pid: int) -> list[dict[str, Any]]:
     ]
 
 
-def _recorded(root: Path, *, pid: int, change: Change = lambda *_: None) -> Recording:
+def _recorded(root: Path, *, pid: int, change: Change = lambda *_: None, asking: bool = False) -> Recording:
     """Record a run that left two events, one file and an artifact, after *change* had its way with them."""
     ident = str(secrets.randbits(63))
     artifacts = root / "runner/x/artifacts" / ident
@@ -51,7 +51,8 @@ def _recorded(root: Path, *, pid: int, change: Change = lambda *_: None) -> Reco
     for event in events:
         (artifacts / "job_events" / f"{event['counter']}-{event['uuid']}.json").write_text(json.dumps(event))
     outcome = Outcome(success=True, rc=0, started=NOW, finished=datetime.now(UTC), artifacts=artifacts)
-    return record(Ran(name="x", ident=ident, root=root, scratch=root / "gone", outcome=outcome, seen=events))
+    ran = Ran(name="x", ident=ident, root=root, scratch=root / "gone", outcome=outcome, seen=events, asking=asking)
+    return record(ran)
 
 
 def test_two_runs_that_differ_only_in_ids_and_times_are_equal(tmp_path: Path) -> None:
@@ -81,6 +82,25 @@ def test_each_other_difference_is_told(tmp_path: Path, change: Change, told: str
     warm = _recorded(tmp_path / "warm", pid=11, change=change)
     lines = differences(cold, warm)
     assert any(told in line for line in lines), lines
+
+
+def _ask_once(_: Path, events: list[dict[str, Any]]) -> None:
+    events[1].update(stdout='ok {"attempts": 1, "n": 1}')
+
+
+def _ask_once_more(_: Path, events: list[dict[str, Any]]) -> None:
+    events.insert(1, {**events[1], "event": "runner_retry", "uuid": str(uuid.uuid4())})
+    events[2].update(counter=3, stdout='ok {"attempts": 2, "n": 1}')
+
+
+def test_how_often_a_task_asked_matters_only_where_the_case_says_that_it_does_not(tmp_path: Path) -> None:
+    """One more try is a difference, but for a case that asks until something is there."""
+    for asking in (False, True):
+        once, twice = (
+            _recorded(tmp_path / f"{name}{asking}", pid=7, change=change, asking=asking)
+            for name, change in (("cold", _ask_once), ("warm", _ask_once_more))
+        )
+        assert bool(differences(once, twice)) is not asking, differences(once, twice)
 
 
 def test_events_of_several_hosts_may_come_in_another_order_but_not_with_other_results(tmp_path: Path) -> None:

@@ -98,3 +98,8 @@ def test_warm_internals_let_plugins_beside_content_come_first(found: dict[str, A
 def test_warm_internals_shadow_the_local_connection(found: dict[str, Any]) -> None:
     """Our connection plugin comes before Ansible's and after anybody else's."""
     assert found["connection"] == {"shadowed": True, "first": "ours", "second": "theirs", "again": False}
+
+
+def test_warm_internals_prepare_for_templates(found: dict[str, Any]) -> None:
+    """Ansible's own filters and tests are loaded once; where a folder of others is there, all are looked for anew."""
+    assert found["templating"] == {"loaded": [True, True, True], "kept": True, "own": True}

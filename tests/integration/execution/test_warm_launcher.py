@@ -18,9 +18,9 @@ from runner.errors import ExecutionError
 from runner.execution.chosen import WarmContent
 from runner.execution.cold import ColdLauncher
 from runner.execution.executor import Outcome
-from runner.execution.leftovers import PREFIX, SERVER_IDENT, SERVER_PREFIX, kill_all_runs
+from runner.execution.leftovers import PREFIX, SERVER_PREFIX, kill_all_runs
 from runner.execution.play import PlayExecutor
-from runner.execution.processes import MARK, OWNER_MARK, marked_with
+from runner.execution.processes import MARK, OWNER_MARK, SERVER_IDENT, marked_with
 from runner.execution.warm.launcher import WarmLauncher
 from runner.execution.warm.server import ServerPlan
 from runner.logs import Logger

@@ -51,6 +51,28 @@ def main() -> dict[str, Any]:
         "play": play(internals),
         "plugins": plugins(internals),
         "connection": connection(internals),
+        "templating": templating(internals),
+    }
+
+
+def templating(internals: Any) -> dict[str, Any]:
+    """Prepare for templates, and let a folder with filters appear that the settings name."""
+    from ansible.parsing.dataloader import DataLoader
+    from ansible.plugins.loader import filter_loader, test_loader
+
+    preloads = importlib.import_module("ansible_operator_warm.ansible_preloads")
+    preloads.preload_templating(DataLoader())
+    loaded = [filter_loader.get("b64encode"), filter_loader.get("combine"), test_loader.get("match")]
+    internals.renew_configured(FOLDER / "shadow")
+    kept = filter_loader.get("combine") is loaded[1]
+    folder = FOLDER / "relative/filters"
+    folder.mkdir(parents=True)
+    (folder / "own.py").write_text("class FilterModule:\n    def filters(self):\n        return {'own': len}\n")
+    internals.renew_configured(FOLDER / "shadow")
+    return {
+        "loaded": [found is not None for found in loaded],
+        "kept": kept,
+        "own": filter_loader.get("own") is not None,
     }
 
 
@@ -191,8 +213,9 @@ def plugins(internals: Any) -> dict[str, Any]:
     """Load Ansible's own action `debug`, then have a directory with another one."""
     from ansible.plugins import loader
 
-    internals.preload_plugins([("action_loader", "debug"), ("lookup_loader", "no_such_plugin")])
-    internals.preload_actions(["ansible.builtin.copy", "no.such.module"])
+    preloads = importlib.import_module("ansible_operator_warm.ansible_preloads")
+    preloads.preload_plugins([("action_loader", "debug"), ("lookup_loader", "no_such_plugin")])
+    preloads.preload_actions(["ansible.builtin.copy", "no.such.module"])
     copied = any(name.endswith(".plugins.action.copy") for name in sys.modules)
     internals.unshadow_when(FOLDER)
     told: list[str] = []

@@ -70,6 +70,8 @@ def _kind(descriptor: Path) -> str:
         target = str(descriptor.readlink())
     except OSError:
         return "gone"
+    if target.startswith("/dev/pts/"):
+        return "terminal"  # its number says how many there are on the machine
     return target.partition(":")[0] if target.startswith(("/dev", "pipe", "socket")) else "file"
 
 

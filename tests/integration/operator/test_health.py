@@ -254,7 +254,7 @@ async def test_a_standby_is_ready(
         [watching(kind_of(late))], settings=settings, executor=ScriptedExecutor(), leadership=leadership
     ):
         text = await probe.until("/readyz?verbose", status=200, text="[+]leadership ok: standby")
-        assert "[+]executor ok\n[+]leadership ok: standby: another instance leads\n" in text
+        assert "[+]executor ok\n[+]memory ok\n[+]leadership ok: standby: another instance leads\n" in text
         await kube.replace(LEASES, body={**lease, "spec": {}})
         await probe.until("/readyz", status=500, text="[+]leadership ok\n[-]watches failed: no kind is served")
 

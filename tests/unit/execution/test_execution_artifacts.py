@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,8 @@ def _artifacts(root: Path, ident: str) -> Artifacts:
 def _finished_run(root: Path, *, ident: int, keep: int) -> None:
     artifacts = _artifacts(root, str(ident))
     os.utime(artifacts.path, (ident, ident))
-    artifacts.finish(keep=keep)
+    for folder in artifacts.finish(keep=keep):
+        shutil.rmtree(folder)
     os.utime(artifacts.path, (ident, ident))
 
 
@@ -288,3 +290,17 @@ def test_secrets_are_those_whose_variables_say_so() -> None:
     assert scrubber.text('canary"with\\quotes') == MASK
     assert scrubber.text(json.dumps({"m": 'a canary"with\\quotes b'})) == json.dumps({"m": f"a {MASK} b"})
     assert scrubber.text("abc /var/run/token /home/ordinary") == "abc /var/run/token /home/ordinary"
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_what_is_spared_a_close_look_holds_no_secret(*, ascii_only: bool) -> None:
+    """Whatever `value` would change is found in the text, however JSON writes it; ordinary output is spared."""
+    scrubber = Scrubber({**SECRETS, "DB_PASSWORD": "p\u00e4ssw\u00f6rt\n1"})
+    plain = {"stdout": "\x1b[0;32mok: gr\u00fcn\x1b[0m", "n": 1}
+    assert scrubber.spares(json.dumps(plain, ensure_ascii=ascii_only))
+    for text in ('a canary"with\\quotes', "other-canary", "p\u00e4ssw\u00f6rt\n1", json.dumps("p\u00e4ssw\u00f6rt\n1")):
+        for value in ({"a": [text]}, {text: 1}):
+            assert scrubber.value(value) != value
+            assert not scrubber.spares(json.dumps(value, ensure_ascii=ascii_only))
+    assert not scrubber.spares(json.dumps({"x": {"ansible_env": {}}}))
+    assert not scrubber.spares('{"a": "\\u006fther-canary"}')

@@ -97,11 +97,21 @@ async def test_an_ignored_annotation_is_told_once_for_each_object_and_value() ->
 )  # fmt: skip
 async def test_an_end_that_the_warm_executor_may_have_caused_is_told_apart(end: Outcome, *, odd: bool) -> None:
     """Failures that Ansible itself reports are the role's; what no cold run ends with deserves a line more."""
-    bench = Bench(default="warm", ends=(end,))
+    warm = replace(end, warm=True)
+    bench = Bench(default="warm", ends=(warm,))
 
-    assert await bench.executor.run(asking(None)) is end
+    assert await bench.executor.run(asking(None)) is warm
 
     assert [sentence.startswith(SUSPICION) for sentence in bench.sentences] == [True] * odd
+
+
+async def test_an_odd_end_of_a_run_that_the_warm_executor_sent_cold_is_not_its_fault() -> None:
+    """While there is no fork server its runs are cold ones, and nothing else would mend them."""
+    bench = Bench(default="warm", ends=(replace(failed("it broke off", with_recap=False), rc=None),))
+
+    await bench.executor.run(asking(None))
+
+    assert bench.sentences == []
 
 
 async def test_the_same_end_of_a_cold_run_is_nobodys_fault() -> None:
@@ -136,6 +146,10 @@ class Source:
         """Note it."""
         self.calls.append("stop")
 
+    async def settled(self) -> None:
+        """Note it."""
+        self.calls.append("settled")
+
 
 async def test_readiness_start_and_stop_reach_the_warm_side() -> None:
     """The probe asks through the choice, and the operator starts what warm runs come from."""
@@ -145,8 +159,9 @@ async def test_readiness_start_and_stop_reach_the_warm_side() -> None:
     assert isinstance(executor, KnowsReadiness)
     assert await executor.ready() == "the fork server starts"
     await executor.start()
+    await executor.settled()
     await executor.stop()
-    assert source.calls == ["start", "stop"]
+    assert source.calls == ["start", "settled", "stop"]
 
 
 async def test_without_a_warm_side_everything_is_cold() -> None:

@@ -233,6 +233,26 @@ async def test_an_obstacle_is_named_while_somebody_waits_for_memory() -> None:
     assert site.gate.obstacle() is None
 
 
+async def test_an_obstacle_is_what_is_so_now() -> None:
+    """A shortage that is over is no obstacle, and its end is logged, even where all places are taken or all left."""
+    site = Site(limit=1, min_free=64 * MIB)
+    await site.come("a", "b")
+    site.free = MIB
+    await site.go("a")
+    site.free = PLENTY
+    assert site.gate.obstacle() is None
+    assert len(site.sentences) == 2
+
+    site.free = MIB
+    assert site.gate.obstacle() is not None
+    site.tasks["b"].cancel()
+    await site.clock.settle()
+    site.free = PLENTY
+    assert site.gate.obstacle() is None
+    assert site.sentences[-1] == "There is memory for new runs again"
+    assert len(site.sentences) == 4
+
+
 @pytest.mark.parametrize("limit", [1, 0])
 async def test_a_closed_gate_admits_nobody(limit: int) -> None:
     """Whoever waits is told at once, and so is who comes later; no look at the memory is left behind."""

@@ -14,7 +14,6 @@ import pytest
 
 from runner.execution.leftovers import (
     PREFIX,
-    SERVER_IDENT,
     SERVER_PREFIX,
     kill_all_runs,
     new_scratch,
@@ -23,7 +22,7 @@ from runner.execution.leftovers import (
     server_is_over,
     sweep_leftovers,
 )
-from runner.execution.processes import MARK, OWNER_MARK
+from runner.execution.processes import MARK, OWNER_MARK, SERVER_IDENT
 from runner.owner import identity, own_identity
 from runner.testing.leftovers import no_other_servers
 

@@ -7,8 +7,9 @@ Each tells what it relies on; `tests/integration/execution/test_warm_internals.p
 
 from __future__ import annotations
 
-import ast
+import base64
 import contextlib
+import io
 import itertools
 import logging
 import multiprocessing
@@ -16,8 +17,8 @@ import multiprocessing.process
 import os
 import secrets
 import sys
-import types
 import warnings
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,12 @@ _COLLECTIONS = "ansible_collections"
 _MAXIMUM = 2**32
 _former: list[Any] = []
 """What was replaced and must not be destroyed: its destructor would close a descriptor that is another one's now."""
+_configured_before: set[str] = set()
+"""The class names of loaders that had something in configured folders when the server looked."""
+_DEPTHS = ("*", "*/*", "*/*/*")
+"""Where Ansible looks in a configured folder."""
+_shown: list[Any] = [(), (), ()]
+"""The messages that Ansible's import showed, see `remember_messages`."""
 
 
 def loaded() -> bool:
@@ -123,8 +130,16 @@ def renew_display() -> None:
         stream.reconfigure(errors="_replacing_warning_handler")
 
 
+def remember_messages() -> None:
+    """Take what was shown so far for what the import shows in each run, once: a run doesn't show it again.
+
+    Relies on: `Display`'s `_warns`, `_deprecations`, `_errors` (2.18, 2.19).
+    """
+    _shown[:] = [table.copy() for table in _message_tables()]
+
+
 def forget_messages() -> None:
-    """Let each warning be shown again once, and the level of talk be the default.
+    """Let each warning be shown again once, but for the import's; the level of talk is the default.
 
     Relies on: `Display`'s `_warns`, `_deprecations`, `_errors`, `verbosity` and `setup_curses` (2.18, 2.19).
     """
@@ -133,8 +148,17 @@ def forget_messages() -> None:
     display = module.Display()
     display.verbosity = 0
     display.setup_curses = False
-    for table in (display._warns, display._deprecations, display._errors):  # noqa: SLF001
+    for table, shown in zip(_message_tables(), _shown, strict=True):
         table.clear()
+        table.update(shown)
+
+
+def _message_tables() -> tuple[Any, ...]:
+    """Return the tables, which are dicts (2.18) or sets (2.19)."""
+    from ansible.utils import display as module  # noqa: PLC0415
+
+    display = module.Display()
+    return (display._warns, display._deprecations, display._errors)  # noqa: SLF001
 
 
 def renew_log_file() -> None:
@@ -221,71 +245,6 @@ def keep_parser(cli: type[Any], *, program: str) -> None:
         self.parser = parser
 
     cli.init_parser = init_parser
-
-
-def preload_plugins(names: Iterable[tuple[str, str]]) -> None:
-    """Load plugins that plays use in their workers: pairs of a loader's name and a plugin's name.
-
-    Relies on: `plugins.loader.<loader>.get(name, class_only=True)`, public, keeping module and options, and on
-    `config.initialize_plugin_configuration_definitions`: a plugin with none is asked each time (2.18, 2.19).
-    """
-    from ansible import constants  # noqa: PLC0415
-    from ansible.plugins import get_plugin_class  # noqa: PLC0415
-    from ansible.plugins import loader as loaders  # noqa: PLC0415
-
-    for loader, name in names:
-        with contextlib.suppress(Exception):  # a plugin that can't be loaded is told of when it is used
-            kind = get_plugin_class(getattr(loaders, loader).class_name)
-            found = getattr(loaders, loader).get(name, class_only=True)
-            known = constants.config.has_configuration_definition(kind, name)
-            if found and kind in constants.CONFIGURABLE_PLUGINS and not known:
-                constants.config.initialize_plugin_configuration_definitions(kind, name, {})
-
-
-def preload_all(loaders: Iterable[str]) -> None:
-    """Load every plugin of *loaders*, as each play does to know what variables they have options in.
-
-    Relies on: `plugins.loader.<loader>.all(class_only=True)`, public (2.18, 2.19).
-    """
-    from ansible.plugins import loader as module  # noqa: PLC0415
-
-    for loader in loaders:
-        with contextlib.suppress(Exception):  # it is told of when it is used
-            list(getattr(module, loader).all(class_only=True))
-
-
-def preload_callback_options() -> None:
-    """Read the options of the callback that writes to the terminal from its text, as its import changes Ansible.
-
-    Relies on: `constants.DEFAULT_STDOUT_CALLBACK`, and `PluginLoader._load_config_defs(name, module, path)` looking at
-    nothing of the module but DOCUMENTATION (2.18, 2.19).
-    """
-    from ansible import constants  # noqa: PLC0415
-    from ansible.plugins.loader import callback_loader  # noqa: PLC0415
-
-    name = constants.DEFAULT_STDOUT_CALLBACK
-    path = callback_loader.find_plugin(name)
-    if path is None:
-        return
-    for statement in ast.parse(Path(path).read_bytes()).body:
-        match statement:
-            case ast.Assign(targets=[ast.Name(id="DOCUMENTATION")], value=ast.Constant(value=str(text))):
-                module = types.SimpleNamespace(DOCUMENTATION=text)
-                callback_loader._load_config_defs(name, module, path)  # noqa: SLF001
-
-
-def preload_actions(modules: Iterable[str]) -> None:
-    """Look up *modules* as tasks do, and load their action plugins: collections tell in a big file where things are.
-
-    Relies on: `find_plugin_with_context` of `module_loader` and `action_loader`, and `has_plugin` (2.18, 2.19).
-    """
-    from ansible.plugins import loader as loaders  # noqa: PLC0415
-
-    for name in modules:
-        with contextlib.suppress(Exception):  # what can't be found is told of when it is used
-            loaders.module_loader.find_plugin_with_context(name)
-            if loaders.action_loader.has_plugin(name):
-                loaders.action_loader.get(name, class_only=True)
 
 
 @contextlib.contextmanager
@@ -391,3 +350,80 @@ def _forget_plugins(loader: Any, names: Iterable[str], *, preloaded: Mapping[str
             del sys.modules[module]
             for key in (name, f"ansible.builtin.{name}", f"ansible.legacy.{name}"):
                 options.pop(key, None)
+
+
+def remember_configured() -> None:
+    """Take what is in configured folders of plugins for what the server saw; see `renew_configured`."""
+    _configured_before.update(loader.subdir for loader, names in _configured() if names)
+
+
+def renew_configured(shadow: Path) -> bool:
+    """Let plugins in configured folders be found as if none had been looked for; tell whether modules may be there.
+
+    Nobody watches these folders (of ansible.cfg, variables, and the likes of ~/.ansible/plugins), so what the server
+    saw there is forgotten; *shadow* is `shadow_connection`'s folder. Relies on: `PluginLoader.config`, `subdir`,
+    `package`, `class_name`, `_extra_dirs`, `_clear_caches`, modules named `<package>.<file>`, and
+    `config._plugins[type][name]` (2.18, 2.19).
+    """
+    from ansible import constants  # noqa: PLC0415
+    from ansible.plugins import get_plugin_class  # noqa: PLC0415
+
+    modules = False
+    for loader, names in _configured():
+        if not names and loader.subdir not in _configured_before:
+            continue
+        modules |= loader.subdir in {"library", "module_utils"}
+        if "local" in names and str(shadow) in loader._extra_dirs:  # noqa: SLF001
+            loader._extra_dirs.remove(str(shadow))  # noqa: SLF001
+        loader._clear_caches()  # noqa: SLF001
+        kind = get_plugin_class(loader.class_name) if loader.class_name else ""
+        options = constants.config._plugins.get(kind, {})  # noqa: SLF001
+        for name in names:
+            sys.modules.pop(f"{loader.package}.{name}", None)
+            options.pop(name, None)
+            options.pop(f"ansible.builtin.{name}", None)
+            options.pop(f"ansible.legacy.{name}", None)
+    return modules
+
+
+def _configured() -> Iterator[tuple[Any, set[str]]]:
+    """Yield each loader with the names in its configured folders, but for ansible-runner's own."""
+    import ansible_runner  # noqa: PLC0415
+    from ansible.plugins import loader as loaders  # noqa: PLC0415
+
+    own = f"{Path(ansible_runner.__file__).parent}{os.sep}"
+    for _, loader in loaders.get_all_plugin_loaders():
+        folders = [os.path.expanduser(path) for path in loader.config or ()]  # noqa: PTH111 - sixty in each run
+        found = [Path(folder) for folder in folders if os.path.isdir(folder) and not folder.startswith(own)]  # noqa: PTH112
+        yield loader, {path.stem for folder in found for depth in _DEPTHS for path in folder.glob(depth)}
+
+
+def sources_of_payload(path: Path) -> list[Path] | None:
+    """Return the files that the payload in Ansible's cache at *path* was made of; None where that can't be told.
+
+    Relies on: the file being the zip in base64 (2.18) or what `_CachedModule.load` reads (2.19), the zip's names, and
+    `AnsibleCollectionConfig.collection_paths`, of which the first one with a collection has it.
+    """
+    from ansible.executor import module_common  # noqa: PLC0415
+
+    kind = getattr(module_common, "_CachedModule", None)
+    with contextlib.suppress(OSError, ValueError, EOFError, zipfile.BadZipFile):
+        encoded = path.read_bytes() if kind is None else kind.load(str(path)).zip_data
+        with zipfile.ZipFile(io.BytesIO(base64.b64decode(encoded))) as archive:
+            found = [(name, _source(name)) for name in archive.namelist()]
+        generated = "/__init__.py"  # packages are made up where they are none, or not needed as they are
+        if all(source is not None or name.endswith(generated) for name, source in found):
+            return [source for _, source in found if source is not None]
+    return None
+
+
+def _source(name: str) -> Path | None:
+    """Return the file that became *name* in a payload."""
+    import ansible  # noqa: PLC0415
+    from ansible.utils.collection_loader import AnsibleCollectionConfig  # noqa: PLC0415
+
+    roots = [Path(ansible.__file__).parent.parent]
+    if name.startswith(f"{_COLLECTIONS}/"):
+        collection = Path(*Path(name).parts[:3])
+        roots = [Path(path) for path in AnsibleCollectionConfig.collection_paths if (Path(path) / collection).is_dir()]
+    return next((root / name for root in roots[:1] if (root / name).is_file()), None)

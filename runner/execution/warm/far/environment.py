@@ -18,7 +18,8 @@ from pathlib import Path
 _AT_START = ("PYTHON", "LC_", "LD_", "MALLOC_", "GLIBC_", "OPENSSL_", "SSL_CERT_", "BASH_")
 """Beginnings of variables that the interpreter, the C library, OpenSSL or a shell read when they start."""
 _ALSO_AT_START = frozenset({"LANG", "LANGUAGE", "HOME", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "CDPATH"})
-_EVERYTHING = "*"
+EVERYTHING = "*"
+"""Stands for a look at all variables."""
 _OWN_READERS = ("os", "_collections_abc", "collections", "posixpath", "genericpath", "pathlib", "importlib")
 _KUBECONFIG = "KUBE_CONFIG_DEFAULT_LOCATION"
 _HOLDING_CREDENTIALS = ("boto3", "DEFAULT_SESSION")
@@ -53,7 +54,7 @@ def import_libraries(names: Iterable[str]) -> Libraries:
 def _import(name: str) -> bool:
     try:
         importlib.import_module(name)
-    except Exception:  # noqa: BLE001 - whatever a library raises at import, it costs nothing but speed here
+    except (Exception, SystemExit):  # noqa: BLE001 - whatever a library raises at import, it costs only speed here
         return False
     return True
 
@@ -80,7 +81,7 @@ def reads_recorded() -> Iterator[Mapping[str, set[str]]]:
             return super().__getitem__(key)  # type: ignore[no-any-return]
 
         def __iter__(self) -> Iterator[str]:
-            reads.setdefault(_EVERYTHING, set()).add(_reader())
+            reads.setdefault(EVERYTHING, set()).add(_reader())
             return super().__iter__()  # type: ignore[no-any-return]
 
     os.environ.__class__ = Recording
@@ -150,7 +151,7 @@ class ImportedIn:
         self._fixed = {
             name
             for name, readers in reads.items()
-            if name != _EVERYTHING and not set(readers) <= _REFRESHERS.get(name, {}).keys()
+            if name != EVERYTHING and not set(readers) <= _REFRESHERS.get(name, {}).keys()
         }
 
     def of_interpreter(self, environ: MutableMapping[str, str]) -> None:
@@ -187,4 +188,4 @@ class ImportedIn:
 
 def all_seen(reads: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     """Return the libraries that looked at all variables, which can't be told apart: worth a line in the log."""
-    return tuple(sorted(reads.get(_EVERYTHING, ())))
+    return tuple(sorted(reads.get(EVERYTHING, ())))

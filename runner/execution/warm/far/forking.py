@@ -110,7 +110,7 @@ def become_child(
         os.setsid()
     marking.write(mark)
     _reset_signals()
-    _close_descriptors(keep)
+    close_descriptors(keep)
     _set_environment({**environ, **_coerced_locale(environ)})
     time.tzset()
     if cwd is not None:
@@ -158,7 +158,8 @@ def _caught_signals() -> list[int]:
     return [number for number in range(1, signal.NSIG) if mask >> (number - 1) & 1 and number not in _OF_THE_C_LIBRARY]
 
 
-def _close_descriptors(keep: Collection[int]) -> None:
+def close_descriptors(keep: Collection[int]) -> None:
+    """Close all descriptors but 0, 1, 2 and *keep*."""
     try:
         opened = [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 - as above
     except OSError:

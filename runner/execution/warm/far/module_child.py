@@ -12,6 +12,7 @@ import json
 import mmap
 import os
 import resource
+import signal
 import stat
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,11 +23,14 @@ from typing import Any, NoReturn
 
 from . import PACKAGE, forking
 from .environment import ImportedIn
+from .imported import Imported
 from .shell import Shells
 from .stash import Stash
 
 STDIN = "<stdin>"
 _LIMITS = tuple(getattr(resource, name) for name in sorted(dir(resource)) if name.startswith("RLIMIT_"))
+_IGNORED_BY_PYTHON = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
+"""Each interpreter does so when it starts, and `subprocess` undoes it for what it starts."""
 _started_path = list(sys.path)
 
 
@@ -50,6 +54,9 @@ class Request:
     umask: int
     nice: int
     limits: Mapping[int, tuple[int, int]]
+    ignored: Sequence[int] = ()
+    """Signals that a program ignores which the worker starts."""
+    blocked: Sequence[int] = ()
     source: bytes = field(default=b"", repr=False)
 
     @property
@@ -74,6 +81,8 @@ def write_request(request: Request, descriptor: int) -> None:
         "umask": request.umask,
         "nice": request.nice,
         "limits": [[number, *limits] for number, limits in request.limits.items()],
+        "ignored": list(request.ignored),
+        "blocked": list(request.blocked),
     }
     with os.fdopen(descriptor, "wb", closefd=False) as file:
         file.write(json.dumps(header).encode() + b"\n")
@@ -93,8 +102,16 @@ def read_request(descriptor: int) -> Request:
             rest = memory[end + 1 :]
         outer, inner = header.pop("shells")
         limits = {number: (soft, hard) for number, soft, hard in header.pop("limits")}
+        ignored, blocked = (tuple(header.pop(name)) for name in ("ignored", "blocked"))
         source = rest if header["script"] is None else _text_of(Path(header["script"]))
-        return Request(**header, shells=Shells(outer=outer, inner=inner), limits=limits, source=source)
+        return Request(
+            **header,
+            shells=Shells(outer=outer, inner=inner),
+            limits=limits,
+            ignored=ignored,
+            blocked=blocked,
+            source=source,
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise RequestError(f"the request can't be understood ({type(error).__name__})") from error
     except OSError as error:
@@ -112,6 +129,15 @@ def own_limits() -> dict[int, tuple[int, int]]:
     return {number: resource.getrlimit(number) for number in _LIMITS}
 
 
+def ignored_signals() -> list[int]:
+    """Return which signals a program that this process starts ignores: not those that Python itself ignores."""
+    return [
+        number
+        for number in sorted(signal.valid_signals() - _IGNORED_BY_PYTHON)
+        if signal.getsignal(number) == signal.SIG_IGN
+    ]
+
+
 def run(
     request: Request,
     *,
@@ -120,6 +146,7 @@ def run(
     group: int,
     stash: Stash,
     imported_in: ImportedIn,
+    imported: Imported | None = None,
 ) -> NoReturn:
     """Become the module, in a process just forked; *descriptors* become its standard streams."""
     try:
@@ -131,7 +158,10 @@ def run(
         _take_on(request)
         imported_in.refresh(request.environ)
         forking.rebuild_stdio()
-        stash.serve_payloads()
+        if imported is None:
+            stash.serve_payloads()
+        else:
+            imported.serve_payloads()
         main = _main_module(request)
         _leave_no_trace(request, main=main)
     except BaseException as error:  # noqa: BLE001 - the module can't be run: its worker will see that it said nothing
@@ -149,9 +179,17 @@ def _take_on(request: Request) -> None:
     os.umask(request.umask)
     if difference := request.nice - os.getpriority(os.PRIO_PROCESS, 0):
         os.nice(difference)
+    ignored = set(request.ignored)
+    for number in {*ignored, *ignored_signals()}:
+        signal.signal(number, signal.SIG_IGN if number in ignored else _default_of(number))
+    signal.pthread_sigmask(signal.SIG_SETMASK, request.blocked)
     for number, limits in request.limits.items():
         if resource.getrlimit(number) != limits:
             resource.setrlimit(number, limits)
+
+
+def _default_of(number: int) -> Any:
+    return signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
 
 
 def _main_module(request: Request) -> ModuleType:

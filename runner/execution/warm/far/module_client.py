@@ -11,13 +11,14 @@ import json
 import os
 import selectors
 import shlex
+import signal
 import socket
 import subprocess
 from dataclasses import dataclass
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 from . import addresses, marking
-from .module_child import Request, own_limits, write_request
+from .module_child import Request, ignored_signals, own_limits, write_request
 from .module_server import LET_GO
 from .shell import Shells
 
@@ -60,6 +61,8 @@ def request(*, interpreter: str, script: str | None, shells: Shells, cwd: str, p
         umask=umask,
         nice=os.getpriority(os.PRIO_PROCESS, 0),
         limits=own_limits(),
+        ignored=ignored_signals(),
+        blocked=sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
         source=payload or b"",
     )
 
@@ -69,7 +72,7 @@ def run(wanted: Request, *, address: str) -> Finished:
 
     Raises:
         Unreachable: it was not started.
-        Lost: the module server died meanwhile.
+        Lost: the module server died meanwhile, or couldn't watch the module and ended it.
     """
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
@@ -135,15 +138,25 @@ def _unregister_at_end(selector: selectors.BaseSelector, key: selectors.Selector
 
 
 def _answer(server: socket.socket) -> dict[str, Any]:
+    """Return the server's last word; that the module starts is its first one."""
+    started = False
+    while said := _received(server):
+        answer: dict[str, Any] = json.loads(said)
+        if "starts" not in answer:
+            return answer
+        started = True
+    if started:
+        raise Lost("the module server died while it ran the module; the run's processes are ended with the run")
+    raise Unreachable("the module server died before it started the module")
+
+
+def _received(server: socket.socket) -> bytes:
     try:
-        answer = server.recv(_ANSWER)
-        return dict(json.loads(answer)) if answer else _lost()
-    except OSError:
-        return _lost()
-
-
-def _lost() -> NoReturn:
-    raise Lost("the module server died while it ran the module; the run's processes are ended with the run")
+        return server.recv(_ANSWER)
+    except ConnectionResetError:  # comes before what was received, where the server hadn't read all
+        with contextlib.suppress(ConnectionResetError):
+            return server.recv(_ANSWER)
+        return b""
 
 
 def _ended_by_signal(wanted: Request, *, number: int, stdout: bytes, stderr: bytes) -> Finished:

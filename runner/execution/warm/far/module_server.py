@@ -4,15 +4,19 @@ It is forked from the play server before that imports Ansible, since no module m
 A worker's connection plugin (`module_client`) connects, hands over the module's descriptors and a memory file with the
 request, and gets the exit status back on the same connection:
 
+    {"starts": true}  the module is forked now: from here on it may have run
     {"status": N}     as `os.waitpid` has it
     {"refused": why}  the module was not started and goes the ordinary way
 
+So a module never runs twice: what goes wrong before it starts is a refusal, or the end of the connection where nothing
+was said yet; what goes wrong later ends the module, and its worker never learns how it ended.
 A connection that ends early means that the worker was killed; its module gets SIGTERM, as it would from the worker.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import json
 import os
@@ -26,13 +30,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from . import addresses, forking, marking, module_child
+from . import addresses, forking, marking, module_child, telling, template
 from .environment import ImportedIn, Libraries, import_libraries, merged
+from .imported import Imported
 from .module_child import Request, RequestError
 from .needs import Needs
 from .payload import NoPayload, Payloads
 from .shell import ShellEnvironments
 from .stash import Stash, sources_of
+from .template import Template, Templates
 
 LET_GO = b"let go"
 """A worker says so before it leaves a module running, as one does whose task has timed out."""
@@ -41,6 +47,11 @@ _BACKLOG = 256
 _DESCRIPTORS = 4
 """Of a request: the memory file, standard input, output and error."""
 _ENDS_AT_ONCE = "/bin/true"
+_SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_TOLD = 50
+"""Reasons for refusals that are told; each is told once."""
+_PAUSE = 0.1
+"""Seconds without a look at who wants to connect, where there are no descriptors to let anybody in."""
 _CREDENTIALS = struct.Struct("3i")
 _PRELOADED = ("atexit", "base64", "ctypes", "grp", "pwd", "shutil", "syslog", "tempfile", "zipfile", "zipimport")
 """What payloads and `ansible.module_utils.basic` import of the standard library, and little else does."""
@@ -84,7 +95,8 @@ def _serve(listener: socket.socket, *, parent: int, stash: Stash, libraries: Lib
     try:
         forking.set_name("warm-modules")
         forking.die_with_parent(parent)
-        forking.become_child(mark=marking.ROOM, environ=dict(os.environ), cwd=None, keep={listener.fileno()})
+        keep = (listener.fileno(), *telling.descriptors())
+        forking.become_child(mark=marking.ROOM, environ=dict(os.environ), cwd=None, keep=keep)
         standard = import_libraries((*_PRELOADED, *stash.standard_library()))
         gc.disable()
         gc.collect()
@@ -102,70 +114,199 @@ class _Module:
 
     pid: int
     group: int
-    watched: int
-    """Descriptor that tells of its end."""
     connection: socket.socket
+    watched: int = -1
+    """Descriptor that tells of its end."""
+
+    def signal(self, number: signal.Signals) -> None:
+        """Signal its process group."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.group and os.getpgid(self.pid) == os.getpgrp():  # it has yet to enter its group
+                os.kill(self.pid, number)
+            else:
+                os.killpg(self.group or self.pid, number)
+
+    def reap(self) -> int:
+        """Wait for its end, and that of its group; return its status."""
+        _, status = os.waitpid(self.pid, 0)
+        _reap_group(self.group)
+        return status
+
+
+def call_ready(selector: selectors.BaseSelector, *, timeout: float | None = None) -> None:
+    """Wait, and call what is to be called for each descriptor that is ready, if an earlier call didn't remove it.
+
+    A call may close a descriptor and open another with its number: that one has not said that it is ready.
+    """
+    for key, _ in selector.select(timeout):
+        if selector.get_map().get(key.fd) is key:
+            key.data()
 
 
 class _Server:
-    def __init__(self, listener: socket.socket, *, stash: Stash, imported_in: ImportedIn) -> None:
-        self._listener = listener
+    def __init__(
+        self, entrance: socket.socket, *, stash: Stash, imported_in: ImportedIn, imported: Imported | None = None
+    ) -> None:
+        """*entrance* is where workers connect; of a template (that has *imported*), where it is handed connections."""
+        self._entrance = entrance
         self._stash = stash
+        self._imported = imported
         self._imported_in = imported_in
         self._shells = ShellEnvironments()
         self._payloads = Payloads()
+        self._templates = Templates()
         self._selector = selectors.DefaultSelector()
-        self._next_group = _new_group()
+        self._lacks = _lacks()
+        self._told: set[str] = set()
+        self._pauses = False
+        self._running = 0
+        self._closed = False
 
-    def serve(self) -> NoReturn:
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        while True:
-            for key, _ in self._selector.select():
-                if key.fd in self._selector.get_map():  # an earlier one of this round may have closed it
-                    key.data()
+    def serve(self) -> None:
+        """Serve until a template's entrance is closed, and its modules have ended."""
+        self._watch(self._entrance, self._accept if self._imported is None else self._take_over)
+        while self._running or not self._closed:
+            paused, self._pauses = self._pauses, False
+            call_ready(self._selector, timeout=_PAUSE if paused else None)
+            if paused:
+                self._watch(self._entrance, self._accept)
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # it has gone already
-            connection = self._listener.accept()[0]
-            if _uid_of(connection) != os.geteuid():
-                connection.close()
+        try:
+            connection = self._entrance.accept()[0]
+        except OSError as error:  # it has gone already, or there is no descriptor for it
+            if error.errno in _SCARCE:
+                self._selector.unregister(self._entrance)
+                self._pauses = True
+            return
+        try:
+            if _uid_of(connection) == os.geteuid():
+                self._watch(connection, lambda: self._receive(connection))
                 return
+        except OSError:
+            traceback.print_exc()
+        connection.close()
+
+    def _take_over(self) -> None:
+        """Take a worker's connection and its request from the module server."""
+        try:
+            message, descriptors, _, _ = socket.recv_fds(self._entrance, 64, _DESCRIPTORS + 1)
+        except OSError:
+            message, descriptors = b"", []
+        if not message:
+            self._selector.unregister(self._entrance)
+            self._closed = True
+        elif len(descriptors) == _DESCRIPTORS + 1:
+            connection = socket.socket(fileno=descriptors[0])
             self._watch(connection, lambda: self._receive(connection))
+            self._try(connection, descriptors[1:])
+        else:  # cut short, as there are no descriptors: nothing was said to the worker yet, so that it goes another way
+            _close(descriptors)
 
     def _watch(self, connection: socket.socket, call: Callable[[], None]) -> None:
         self._selector.register(connection, selectors.EVENT_READ, call)
 
     def _leave(self, connection: socket.socket) -> None:
-        self._selector.unregister(connection)
+        with contextlib.suppress(KeyError, ValueError):  # it may not be watched, or be closed
+            self._selector.unregister(connection)
         connection.close()
 
     def _receive(self, connection: socket.socket) -> None:
         """Take the request and start its module."""
-        descriptors: list[int] = []
         try:
             message, descriptors, _, _ = socket.recv_fds(connection, 64, _DESCRIPTORS)
-            if not message or len(descriptors) != _DESCRIPTORS:
+        except OSError:
+            message, descriptors = b"", []
+        if message and len(descriptors) == _DESCRIPTORS and not self._lacks:
+            self._try(connection, descriptors)
+            return
+        _close(descriptors)
+        if message:
+            self._refuse(connection, self._lacks or "the module server has no descriptors left")
+        else:
+            self._leave(connection)
+
+    def _try(self, connection: socket.socket, descriptors: Sequence[int]) -> None:
+        """Start the module; whatever goes wrong is the end of this request, and of nothing else."""
+        try:
+            request = module_child.read_request(descriptors[0])
+            if self._hand_over(request, connection=connection, descriptors=descriptors):
                 self._leave(connection)
                 return
-            request = self._understood(descriptors[0])
+            request = self._understood(request)
             self._start(request, connection=connection, descriptors=descriptors)
+            self._prepare_for_next(request)
         except RequestError as error:
-            self._answer(connection, refused=str(error))
-            self._leave(connection)
+            self._refuse(connection, str(error))
         except OSError as error:
-            self._answer(connection, refused=f"the module server can't do it: {error.strerror}")
-            self._leave(connection)
+            self._refuse(connection, f"the module server can't do it: {error.strerror}")
+        except Exception as error:  # noqa: BLE001 - one request must not end the server of all
+            traceback.print_exc()
+            self._refuse(connection, f"the module server can't do it: {type(error).__name__}")
         finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+            _close(descriptors)
 
-    def _understood(self, descriptor: int) -> Request:
+    def _refuse(self, connection: socket.socket, reason: str) -> None:
+        self._answer(connection, refused=reason)
+        self._leave(connection)
+        if reason not in self._told and len(self._told) < _TOLD:
+            self._told.add(reason)
+            telling.tell("Modules are started cold", reason=reason)
+
+    def _hand_over(self, request: Request, *, connection: socket.socket, descriptors: Sequence[int]) -> bool:
+        """Have the payload's template do it; tell whether there is one."""
+        found = self._templates.find(request.source) if self._imported is None else None
+        if found is None or (known := found[1]) is None or not known.stands_for(request.environ):
+            return False
+        return known.hand_over(connection, descriptors)
+
+    def _prepare_for_next(self, request: Request) -> None:
+        """Fork a template for what was just started, so that the next one is quicker. It may fail without harm."""
+        found = self._templates.find(request.source) if self._imported is None else None
+        if found is None or found[1] is not None:
+            return
+        try:
+            made = template.start(found[0], request=request, stash=self._stash, serve=self._serve_template)
+        except (OSError, forking.ForkError):
+            return
+        try:
+            watched = os.pidfd_open(made.pid)
+            self._selector.register(watched, selectors.EVENT_READ, lambda: self._template_ended(made, watched=watched))
+            self._watch(made.control, lambda: self._template_says(made))
+        except OSError:  # it runs nothing yet
+            os.kill(made.pid, signal.SIGKILL)
+            os.waitpid(made.pid, 0)
+            made.control.close()
+            return
+        for other in self._templates.add(found[0], made):
+            self._part_from(other)
+
+    def _serve_template(self, control: socket.socket, imported: Imported) -> None:
+        _Server(control, stash=self._stash, imported_in=self._imported_in, imported=imported).serve()
+
+    def _template_says(self, made: Template) -> None:
+        if not template.read_ready(made):
+            self._templates.drop(made)
+            self._part_from(made)
+
+    def _part_from(self, made: Template) -> None:
+        """Let it end: it does when the modules that it runs have ended."""
+        if made.control.fileno() != -1:
+            self._leave(made.control)
+
+    def _template_ended(self, made: Template, *, watched: int) -> None:
+        os.waitpid(made.pid, 0)
+        self._selector.unregister(watched)
+        os.close(watched)
+        self._templates.drop(made)
+        self._part_from(made)
+
+    def _understood(self, request: Request) -> Request:
         """Return the request with the environment that its module will find.
 
         Raises:
             RequestError: the module must go the ordinary way.
         """
-        request = module_child.read_request(descriptor)
         environ = self._shells.behind(request.shells, request.environ, cwd=request.cwd, program=request.interpreter)
         if environ is None:
             raise RequestError(f"{request.shells.inner} doesn't tell which environment it gives to programs")
@@ -179,31 +320,62 @@ class _Server:
             code = self._payloads.code(request.source, filename=request.filename)
         except NoPayload as error:
             raise RequestError("it is no payload of Ansible's, or one of a release that is not known") from error
-        group = self._next_group
+        room = os.dup(connection.fileno())  # for the child's
+        group = _new_group()
+        server = os.getpid()
         try:
+            connection.send(json.dumps({"starts": True}).encode())
             pid = forking.fork()
         except forking.ForkError as error:
+            _reap_group(group)
             raise RequestError(str(error)) from error
+        except OSError:  # the worker is gone: nothing starts for it any more
+            _reap_group(group)
+            self._leave(connection)
+            return
+        finally:
+            os.close(room)
         if pid == 0:
-            module_child.run(
-                request,
-                code=code,
-                descriptors=descriptors[1:],
-                group=group,
-                stash=self._stash,
-                imported_in=self._imported_in,
-            )
-        module = _Module(pid=pid, group=group, watched=os.pidfd_open(pid), connection=connection)
-        self._selector.register(module.watched, selectors.EVENT_READ, lambda: self._ended(module))
-        self._selector.modify(connection, selectors.EVENT_READ, lambda: self._left_by_worker(module))
-        self._next_group = _new_group()
+            try:
+                forking.die_with_parent(server)
+                module_child.run(
+                    request,
+                    code=code,
+                    descriptors=descriptors[1:],
+                    group=group,
+                    stash=self._stash,
+                    imported_in=self._imported_in,
+                    imported=self._imported,
+                )
+            finally:
+                os._exit(forking.BROKEN)
+        self._follow(_Module(pid=pid, group=group, connection=connection))
+
+    def _follow(self, module: _Module) -> None:
+        """Watch for the module's end, and its worker's. What can't be watched is ended: it is too late to refuse it."""
+        self._running += 1
+        try:
+            module.watched = os.pidfd_open(module.pid)
+            self._selector.register(module.watched, selectors.EVENT_READ, lambda: self._ended(module))
+            self._selector.modify(module.connection, selectors.EVENT_READ, lambda: self._left_by_worker(module))
+        except Exception:  # noqa: BLE001 - whatever it is, the module runs
+            traceback.print_exc()
+            module.signal(signal.SIGKILL)
+            self._forget(module)
+            self._leave(module.connection)
+
+    def _forget(self, module: _Module) -> int:
+        """Reap the module; return its status."""
+        status = module.reap()
+        self._running -= 1
+        if module.watched != -1:
+            with contextlib.suppress(KeyError):  # watching it may be what failed
+                self._selector.unregister(module.watched)
+            os.close(module.watched)
+        return status
 
     def _ended(self, module: _Module) -> None:
-        _, status = os.waitpid(module.pid, 0)
-        if module.group:
-            os.waitpid(module.group, 0)
-        self._selector.unregister(module.watched)
-        os.close(module.watched)
+        status = self._forget(module)
         if module.connection.fileno() != -1:
             self._answer(module.connection, status=status)
             self._leave(module.connection)
@@ -215,8 +387,7 @@ class _Server:
             said = b""
         self._leave(module.connection)
         if said != LET_GO:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(module.group or module.pid, signal.SIGTERM)
+            module.signal(signal.SIGTERM)
 
     def _answer(self, connection: socket.socket, **fields: Any) -> None:
         with contextlib.suppress(OSError):
@@ -224,7 +395,7 @@ class _Server:
 
 
 def _new_group() -> int:
-    """Return a process group for the next module. Its leader has ended, and is reaped when that module has.
+    """Return a process group for a module. Its leader ends at once, and is reaped when that module has ended.
 
     Cold, the leader of a module's group and session is a process above it: so a module may call setsid and setpgid.
     0 where the system has no such program: the module leads its own group then.
@@ -233,6 +404,25 @@ def _new_group() -> int:
         return os.posix_spawn(_ENDS_AT_ONCE, [_ENDS_AT_ONCE], {}, setpgroup=0)
     except OSError:
         return 0
+
+
+def _reap_group(group: int) -> None:
+    if group:
+        os.waitpid(group, 0)
+
+
+def _lacks() -> str | None:
+    """Return what keeps modules from being run here at all."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (OSError, AttributeError):
+        return "this system can't tell of the end of a process (pidfd_open)"
+    return None
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _uid_of(connection: socket.socket) -> int:

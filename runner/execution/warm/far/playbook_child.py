@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from . import ansible_internals as internals
-from . import environment, forking, sameness, warmup
+from . import environment, forking, pages, sameness, warmup
 from .payload_cache import PayloadCache
 
 _CHUNK = 1 << 20
@@ -50,8 +50,10 @@ def encode(order: Order) -> bytes:
     return json.dumps(asdict(order)).encode()
 
 
-def stand_by(pipe: int) -> NoReturn:
-    """Wait in a forked process, on its terminal, for an order at *pipe*; play it."""
+def stand_by(pipe: int, *, beforehand: bool = False) -> NoReturn:
+    """Wait in a forked process, on its terminal, for an order at *pipe*; play it. *beforehand* there is time."""
+    if beforehand:
+        pages.copy_beforehand(warmup.pages_of("playbook"))
     received = b""
     while chunk := os.read(pipe, _CHUNK):
         received += chunk
@@ -74,7 +76,7 @@ def play(order: Order) -> NoReturn:
     code = compile(Path(order.argv[0]).read_bytes(), order.argv[0], "exec")
     if _has_own_collections(order.argv):
         internals.forget_collections()
-    payloads = PayloadCache(Path(order.payloads))
+    payloads = PayloadCache(Path(order.payloads), find_sources=internals.sources_of_payload)
     refresh(payloads=payloads)
 
     def run() -> None:
@@ -82,6 +84,7 @@ def play(order: Order) -> NoReturn:
             exec(code, sys.modules["__main__"].__dict__)  # noqa: S102 - ansible-playbook itself, see `sameness`
         finally:
             payloads.keep()
+            pages.note_copied(warmup.pages_of("playbook"))
 
     forking.run_and_leave(run)
 
@@ -122,5 +125,7 @@ def refresh(*, payloads: PayloadCache) -> None:
     internals.renew_locks()
     internals.renew_process_names()
     internals.renew_settings(sameness.REFRESHED)
+    if internals.renew_configured(warmup.CONNECTION_PLUGINS):
+        payloads.spoil("library")
     payloads.put(internals.local_temp())
     internals.Directories.told = payloads.spoil

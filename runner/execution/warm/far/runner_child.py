@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from . import forking, payload_cache, sameness, telling, warmup
+from . import forking, pages, payload_cache, sameness, spawn, telling, warmup
 from .protocol import Run
 
 _START = ("-P", "-m", "ansible_runner")
@@ -29,32 +29,58 @@ def why_not(run: Run) -> str | None:
     return f"variables differ from the fork server's: {', '.join(names)}" if names else None
 
 
+class _Playbook:
+    """What stands by for this run's playbook."""
+
+    spare: spawn.Spare | None = None
+
+
+def stand_by() -> None:
+    """Do beforehand what doesn't depend on the run: fork the process that will play, copy memory."""
+    _fork_playbook(beforehand=True)
+    pages.copy_beforehand(warmup.pages_of("runner"))
+
+
+def _fork_playbook(*, beforehand: bool) -> None:
+    with contextlib.suppress(forking.ForkError, OSError):  # then it is tried again, and told, when it is needed
+        _Playbook.spare = spawn.Spare(beforehand=beforehand)
+
+
 def play(run: Run) -> NoReturn:
-    """Become *run*, in a process that was forked for it."""
-    forking.become_child(mark=run.ident, environ=run.environ, cwd=run.cwd, keep=telling.descriptors())
+    """Become *run*, in a process that was forked for it, or that has stood by."""
+    if _Playbook.spare is None:
+        _fork_playbook(beforehand=False)
+    spare = _Playbook.spare
+    of_spare = () if spare is None else spare.descriptors()
+    forking.become_child(mark=run.ident, environ=run.environ, cwd=run.cwd, keep=(*telling.descriptors(), *of_spare))
     _open_standard_streams(run.complaints)
     forking.rebuild_stdio()
     if reason := why_not(run):
         telling.tell("Runs are started cold", reason=reason)
+        if spare is not None:
+            spare.dismiss()
         os.execve(run.argv[0], list(run.argv), dict(run.environ))  # noqa: S606 - the operator's own command
 
     import ansible_runner.__main__ as runner  # noqa: PLC0415 - the server imported it at the right moment
     import pexpect  # noqa: PLC0415
 
-    from . import spawn  # noqa: PLC0415 - it needs pexpect
-
     spawn.PlaybookSpawn.imported = warmup.imported()
     spawn.PlaybookSpawn.mark = run.ident
     spawn.PlaybookSpawn.tell = staticmethod(lambda reason: telling.tell("Playbooks are started cold", reason=reason))
     spawn.PlaybookSpawn.payloads = str(warmup.payloads() / payload_cache.key_of(run.argv))
-    with contextlib.suppress(forking.ForkError, OSError):  # then it is tried again, and told, when it is needed
-        spawn.PlaybookSpawn.spare = spawn.Spare()
+    spawn.PlaybookSpawn.spare = spare
     pexpect.spawn = spawn.PlaybookSpawn
     sys.argv = [runner.__file__, *run.argv[4:]]
     sys.orig_argv = list(run.argv)
     sys.executable = run.argv[0]
     forking.set_name(Path(run.argv[0]).name)
-    forking.run_and_leave(lambda: sys.exit(runner.main()))
+
+    def main() -> NoReturn:
+        code = runner.main()
+        pages.note_copied(warmup.pages_of("runner"))
+        sys.exit(code)
+
+    forking.run_and_leave(main)
 
 
 def _open_standard_streams(complaints: str) -> None:

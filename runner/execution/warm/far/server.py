@@ -15,12 +15,12 @@ import socket
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, NoReturn
 
-from . import ending, environment, forking, marking, module_server, needs, pages, telling
+from . import ending, environment, forking, marking, module_server, needs, pages, probe, standby, telling
 from .protocol import (
     LIMIT,
     VERSION,
@@ -41,8 +41,11 @@ from .protocol import (
 
 _CHUNK = 1 << 18
 _DRAINING = "the server is draining"
+_LEAVING = "the server is ending"
 _MODULE_SERVER_DIED = "the server of modules died"
 _MALFUNCTION = 1
+_IDLE = 0.02
+"""Seconds without anything to do, and without a run, after which a process is made ready for the next run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +69,7 @@ def main(descriptor: int, *, started: float) -> int:
     connection = socket.socket(fileno=descriptor)
     connection.set_inheritable(False)
     with connection:
-        return Server(connection, prepare=prepare, play=play, started=started).serve()
+        return Server(connection, prepare=prepare, play=play, stand_by=stand_by, started=started).serve()
 
 
 def prepare(start: Start) -> Prepared:
@@ -81,17 +84,18 @@ def prepare(start: Start) -> Prepared:
         roles_path=start.roles_path,
         collections_path=(collections_path := _collections_path()),
     )
-    libraries = environment.import_libraries(found.libraries)
+    probed = probe.probe(found.libraries)
+    libraries = environment.import_libraries(probed.good)
     modules = module_server.fork(
         scratch=start.scratch, needs=found, libraries=libraries, collections_path=collections_path
     )
     from . import warmup  # noqa: PLC0415 - no module may find what it imports
 
     return Prepared(
-        core=warmup.prepare(start, modules.address),
+        core=warmup.prepare(start, modules.address, modules=found.modules),
         preloaded=(*libraries.names, *found.utilities),
         module_server=modules.pid,
-        notes=[_failed(libraries.failed)] if libraries.failed else [],
+        notes=_notes([*probed.failed, *libraries.failed], odd=probed.odd),
     )
 
 
@@ -99,12 +103,11 @@ def _collections_path() -> list[str]:
     return [path for path in os.environ.get("ANSIBLE_COLLECTIONS_PATH", "").split(os.pathsep) if path]
 
 
-def _failed(names: Sequence[str]) -> Note:
-    return Note(
-        level="debug",
-        message="Libraries that modules import are not installed, or fail to be imported",
-        fields={"names": list(names)},
-    )
+def _notes(failed: Sequence[str], *, odd: Mapping[str, str]) -> list[Note]:
+    missing = "Libraries that modules import are not installed, or fail to be imported"
+    left_out = "Libraries that modules import cannot be loaded beforehand: each such module imports them itself"
+    notes = [Note(level="debug", message=missing, fields={"names": list(failed)})] if failed else []
+    return [*notes, Note(level="warning", message=left_out, fields={"reasons": dict(odd)})] if odd else notes
 
 
 def play(run: Run) -> NoReturn:
@@ -112,6 +115,13 @@ def play(run: Run) -> NoReturn:
     from . import runner_child  # noqa: PLC0415 - it needs Ansible, which `prepare` has imported at the right moment
 
     runner_child.play(run)
+
+
+def stand_by() -> None:
+    """Do in a process that was just forked what doesn't depend on the run that it will be."""
+    from . import runner_child  # noqa: PLC0415 - as above
+
+    runner_child.stand_by()
 
 
 class Server:
@@ -123,10 +133,13 @@ class Server:
         *,
         prepare: Callable[[Start], Prepared],
         play: Callable[[Run], NoReturn],
+        stand_by: Callable[[], None] | None = None,
         started: float | None = None,
         grace: float = ending.GRACE,
     ) -> None:
         """*prepare* is called once, *play* in a fork of this process for each run: it never returns.
+
+        *stand_by* is called in a fork that waits for its run; without it none does.
 
         *grace* is how long a run may take to end by itself when the operator is gone.
         """
@@ -134,6 +147,8 @@ class Server:
         self._connection = connection
         self._prepare = prepare
         self._play = play
+        self._stand_by = stand_by
+        self._standby: standby.Standby | None = None
         self._since = time.monotonic() if started is None else started
         self._rest = bytearray()
         self._inbox: deque[Message] = deque()
@@ -141,6 +156,7 @@ class Server:
         """By process id."""
         self._told: set[tuple[str, str]] = set()
         self._module_server: int | None = None
+        self._ready: Ready
         self._closed: str | None = None
         """Why no run is taken any more."""
         self._code = 0
@@ -149,8 +165,9 @@ class Server:
         """Prepare, serve until there is nothing to serve any more, leave no process behind; return the exit code."""
         gc.disable()  # nothing is collected here ever again: what is loaded stays, and children share its memory
         try:
-            if self._begin():
-                self._serve_runs()
+            with telling.pipe() as notes:  # before anything is forked: the server of modules has things to tell, too
+                if self._begin():
+                    self._serve_runs(notes)
         except ProtocolError as error:
             self._fail("What the operator sent to the fork server cannot be understood", error=str(error))
         finally:
@@ -158,16 +175,19 @@ class Server:
                 ending.end_child(self._module_server)
         return self._code
 
-    def _serve_runs(self) -> None:
-        with _signals() as wakeup, telling.pipe() as notes, selectors.DefaultSelector() as selector:
+    def _serve_runs(self, notes: int) -> None:
+        with _signals() as wakeup, selectors.DefaultSelector() as selector:
             for source in (self._connection, wakeup, notes):
                 selector.register(source, selectors.EVENT_READ)
             try:
+                self._send(self._ready)
                 self._loop(selector, wakeup=wakeup, notes=notes)
             finally:
+                self._dismiss_standby()
+                self._leave()
                 under_way = {pid: run.ident for pid, run in self._runs.items()}
-                ending.end_runs(under_way, reap=self._reap, grace=self._grace)
-                self._reap()
+                ending.end_runs(under_way, reap=self._reap_and_refuse, grace=self._grace)
+                self._reap_and_refuse()
                 self._hand_on(telling.told(notes))
 
     def _begin(self) -> bool:
@@ -186,12 +206,13 @@ class Server:
             return False
         self._module_server = prepared.module_server
         gc.collect()
+        pages.fill_holes()
         gc.freeze()
         pages.make_huge()
         for note in prepared.notes:
             self._send(note)
         seconds = round(time.monotonic() - self._since, 3)
-        self._send(Ready(pid=os.getpid(), core=prepared.core, preloaded=tuple(prepared.preloaded), seconds=seconds))
+        self._ready = Ready(pid=os.getpid(), core=prepared.core, preloaded=tuple(prepared.preloaded), seconds=seconds)
         forking.outlive_parent()  # the end of the stream tells from now on, and there is time to end what runs
         return True
 
@@ -200,7 +221,9 @@ class Server:
         self._reap()
         self._serve_inbox()
         while self._runs or self._closed is None:
-            ready = {key.fileobj for key, _ in selector.select()}
+            ready = {key.fileobj for key, _ in selector.select(self._patience())}
+            if not ready:
+                self._make_standby()
             if notes in ready:
                 self._hand_on(telling.told(notes))
             # first the ends: an operator that is told of one may send the next run
@@ -236,24 +259,57 @@ class Server:
             case _:
                 raise ProtocolError(f"a {type(message).__name__} is not for a server")
 
+    def _patience(self) -> float | None:
+        """Return how long to wait for something to do: where nothing runs, the next run can be made ready for."""
+        idle = self._stand_by is not None and self._standby is None and self._closed is None and not self._runs
+        return _IDLE if idle else None
+
+    def _make_standby(self) -> None:
+        server, stand_by = os.getpid(), self._stand_by
+        if stand_by is None:
+            return
+
+        def become(wait: Callable[[], Run | None]) -> NoReturn:
+            self._in_child(lambda: stand_by() or wait(), server=server)
+
+        try:
+            self._standby = standby.Standby(become=become)
+        except (forking.ForkError, OSError):
+            self._stand_by = None  # what is wrong is told when a run can't be forked
+
+    def _dismiss_standby(self) -> None:
+        former, self._standby = self._standby, None
+        if former is not None:
+            former.dismiss()
+
+    def _take_standby(self, run: Run) -> int | None:
+        """Return the process that stood by and is *run* now, if there is one."""
+        former, self._standby = self._standby, None
+        return former.pid if former is not None and former.give(run) else None
+
     def _fork(self, run: Run) -> None:
         server = os.getpid()
         try:
-            pid = forking.fork()
+            pid = self._take_standby(run)
+            if pid is None:
+                pid = forking.fork()
         except forking.ForkError as error:
             self._note("error", "A run cannot be forked and goes the ordinary way", run=run.id, error=str(error))
             self._send(Refused(id=run.id, reason=str(error)))
             return
         if pid == 0:
-            self._in_child(run, server=server)
+            self._in_child(lambda: run, server=server)
         self._runs[pid] = run
         self._send(Started(id=run.id, pid=pid))
 
-    def _in_child(self, run: Run, *, server: int) -> NoReturn:
-        """Play *run*; whatever happens, this process doesn't go on as a second server."""
+    def _in_child(self, wait: Callable[[], Run | None], *, server: int) -> NoReturn:
+        """Play the run that *wait* gives; whatever happens, this process doesn't go on as a second server."""
         try:
             forking.set_name("warm-run")
             forking.die_with_parent(server)
+            run = wait()
+            if run is None:
+                os._exit(0)
             telling.speak_for(run.id)
             self._play(run)
         except BaseException:  # noqa: BLE001 - the top of a process
@@ -271,6 +327,8 @@ class Server:
         if pid == self._module_server:
             self._module_server = None
             self._retire(_MODULE_SERVER_DIED, code=code)
+        elif self._standby is not None and pid == self._standby.pid:
+            self._dismiss_standby()  # somebody ended it
         elif run := self._runs.pop(pid, None):
             if code == forking.BROKEN:
                 self._note("error", "A forked run broke before Ansible began; its standard error tells", run=run.id)
@@ -281,10 +339,23 @@ class Server:
         self._send(Retiring(reason=reason))
         self._closed = reason
 
-    def _read(self) -> bool:
+    def _leave(self) -> None:
+        """Say that no run is taken any more, before those under way are ended: that may take its time."""
+        if self._closed is None:
+            self._closed = _LEAVING
+            self._send(Retiring(reason=_LEAVING))
+
+    def _reap_and_refuse(self) -> None:
+        """Reap, and refuse what was asked for before the operator knew."""
+        self._reap()
+        with contextlib.suppress(BlockingIOError, ProtocolError):  # there is no more, or nothing to understand
+            while self._read(socket.MSG_DONTWAIT):
+                self._serve_inbox()
+
+    def _read(self, flags: int = 0) -> bool:
         """Take in what came; tell whether the operator is still there."""
         try:
-            received = self._connection.recv(_CHUNK)
+            received = self._connection.recv(_CHUNK, flags)
         except ConnectionError:
             return False
         self._rest += received

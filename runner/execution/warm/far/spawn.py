@@ -30,8 +30,8 @@ _ECHO_FLAGS = 3
 class Spare:
     """A fork of this process on a terminal of its own, which stands by for an order."""
 
-    def __init__(self) -> None:
-        """Fork it.
+    def __init__(self, *, beforehand: bool = False) -> None:
+        """Fork it; *beforehand* there is time to copy the memory that it will write to.
 
         Raises:
             ForkError: it cannot be forked.
@@ -42,32 +42,39 @@ class Spare:
         set_up(other)
         self.pid = forking.fork()
         if self.pid == 0:
-            self._in_child(other, reading=reading)
+            self._in_child(other, reading=reading, beforehand=beforehand)
         os.close(other)
         os.close(reading)
 
-    def _in_child(self, terminal: int, *, reading: int) -> NoReturn:
+    def _in_child(self, terminal: int, *, reading: int, beforehand: bool) -> NoReturn:
         try:
-            os.close(self._orders)
-            os.close(self.terminal)
             os.setsid()
             fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
             for descriptor in range(3):
                 os.dup2(terminal, descriptor)
-            if terminal > 2:
-                os.close(terminal)
-            playbook_child.stand_by(reading)
+            forking.close_descriptors({reading})
+            playbook_child.stand_by(reading, beforehand=beforehand)
         finally:
             os._exit(forking.BROKEN)
 
+    def descriptors(self) -> tuple[int, ...]:
+        """Return what must stay open, for `forking.become_child`."""
+        return (self.terminal, self._orders)
+
     def give(self, order: playbook_child.Order) -> None:
-        """Have it play *order*."""
-        with open(self._orders, "wb") as pipe:  # noqa: PTH123 - a descriptor
+        """Have it play *order*.
+
+        Raises:
+            OSError: it isn't there any more; nothing was played.
+        """
+        orders, self._orders = self._orders, -1
+        with open(orders, "wb") as pipe:  # noqa: PTH123 - a descriptor
             pipe.write(playbook_child.encode(order))
 
     def dismiss(self) -> None:
         """End it, as there is nothing to play."""
-        os.close(self._orders)
+        if self._orders >= 0:
+            os.close(self._orders)
         os.close(self.terminal)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
@@ -116,8 +123,13 @@ class PlaybookSpawn(pexpect.spawn):  # type: ignore[misc]
         except (forking.ForkError, OSError) as error:
             PlaybookSpawn.tell(str(error))
             return _Process.spawn(args, **kwargs)
+        try:
+            spare.give(order)
+        except OSError as error:  # the kernel may have ended it, where memory ran out
+            spare.dismiss()
+            PlaybookSpawn.tell(f"the process that stood by for it is gone: {error}")
+            return _Process.spawn(args, **kwargs)
         process = _Process(spare.pid, spare.terminal)
-        spare.give(order)
         process.argv, process.env, process.launch_dir = args, kwargs["env"], kwargs["cwd"]
         return process
 

@@ -16,16 +16,19 @@ import re
 import sys
 import zipimport
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
 try:
-    from _imp import _fix_co_filename  # type: ignore[attr-defined]  # what importlib does with code from __pycache__
+    # what importlib does with code from __pycache__
+    from _imp import _fix_co_filename  # type: ignore[attr-defined]
 except ImportError:  # another implementation of Python, or a later one: nothing is handed out then
     _fix_co_filename = None
+
+fix_filename: Callable[[CodeType, str], object] | None = _fix_co_filename
 
 Checksum = tuple[int, int]
 """CRC-32 and length of a source: what a zip's directory tells of each file."""
@@ -45,6 +48,7 @@ class Stash:
 
     def __init__(self) -> None:
         self._code: dict[Checksum, CodeType] = {}
+        self._taken: dict[tuple[str, str], CodeType] = {}
 
     def __len__(self) -> int:
         """Return how many sources are known."""
@@ -77,12 +81,16 @@ class Stash:
 
         It is given away: the name is written into the code itself, so it serves once in a process.
         """
-        if _fix_co_filename is None or sys.flags.optimize != 0:
+        if fix_filename is None or sys.flags.optimize != 0:
             return None
         code = self._code.pop(checksum, None)
         if code is not None:
-            _fix_co_filename(code, filename)
+            fix_filename(code, filename)
         return code
+
+    def forget_taken(self) -> None:
+        """Forget what was handed out, by whose path."""
+        self._taken.clear()
 
     def standard_library(self) -> tuple[str, ...]:
         """Return what the sources import of the standard library when they are imported themselves."""
@@ -96,11 +104,11 @@ class Stash:
 
     def serve_payloads(self) -> None:
         """From now on zipimport in this process takes the code of payloads from here."""
-        taken: dict[tuple[str, str], CodeType] = {}
+        taken = self._taken
         compiled, named = zipimport.zipimporter.get_code, zipimport.zipimporter.get_filename
 
         def get_code(importer: zipimport.zipimporter, fullname: str) -> CodeType:
-            known = _source(importer, fullname)
+            known = source_in(importer, fullname)
             if known is None:
                 return compiled(importer, fullname)
             key = (known.path, fullname)
@@ -109,7 +117,7 @@ class Stash:
             return taken[key]
 
         def get_filename(importer: zipimport.zipimporter, fullname: str) -> str:
-            known = _source(importer, fullname)
+            known = source_in(importer, fullname)
             if known is None:
                 return str(named(importer, fullname))
             get_code(importer, fullname)  # what can't be compiled is refused already here
@@ -120,12 +128,14 @@ class Stash:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Known:
+class Known:
+    """A source in a payload's zip."""
+
     path: str
     checksum: Checksum
 
 
-def _source(importer: Any, fullname: str) -> _Known | None:
+def source_in(importer: Any, fullname: str) -> Known | None:
     """Return the payload's source of a module, or None where zipimport shall look itself."""
     if not _PAYLOAD.search(importer.archive):
         return None
@@ -133,7 +143,7 @@ def _source(importer: Any, fullname: str) -> _Known | None:
     for suffix, is_source in _ORDER:
         entry = importer._files.get(part + suffix)  # noqa: SLF001 - since Python 3.8; the tests run on each we support
         if entry is not None:
-            return _Known(path=entry[0], checksum=(entry[_CRC], entry[_SIZE])) if is_source else None
+            return Known(path=entry[0], checksum=(entry[_CRC], entry[_SIZE])) if is_source else None
     return None
 
 

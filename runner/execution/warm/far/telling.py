@@ -1,6 +1,7 @@
-"""What a run's process has to say to the operator's log: over a pipe to the server that forked it, which hands it on.
+"""What forks have to say to the operator's log: over a pipe to the server that forked them, which hands it on.
 
-Only ansible-runner's process has that pipe: what it starts or forks closes it. Nothing secret may be told.
+Only a run's own process (of ansible-runner) and the server of modules, with its templates, use that pipe: what these
+start or fork besides closes it before it runs anything that is not ours. Nothing secret may be told.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from . import ansible_internals as internals
+from . import ansible_preloads as preloads
 from . import forking, module_client, parsers, sameness
 from .protocol import Start
 
@@ -83,6 +84,11 @@ def payloads() -> Path:
     return _state.payloads
 
 
+def pages_of(kind: str) -> Path:
+    """Return the file that tells which pages a process of *kind* copies."""
+    return _state.payloads.with_name(f"pages-{kind}")
+
+
 def why_never() -> str | None:
     """Return why no run at all can be forked; None where that isn't so."""
     return _state.why_never
@@ -110,6 +116,7 @@ def prepare(start: Start, module_server_address: str | None, *, modules: Iterabl
         with _surroundings(environ, cwd=folder / "project"):
             with _Terminal() as terminal:
                 importlib.import_module("ansible.cli.playbook")
+            internals.remember_messages()
             _state.imported = _look(environ, folder=folder, said=terminal.said)
             with _silence():
                 parsers.keep(runner)
@@ -169,12 +176,13 @@ def _play(folder: Path, *, modules: Iterable[str]) -> None:
         internals.renew_process_names()
         internals.forget_play()
         internals.forget_foreign_plugins()
-    internals.preload_callback_options()
+    preloads.preload_callback_options()
     if code != 0:
         raise RuntimeError(f"a trivial play fails with exit code {code}")
     if internals.shadow_connection(CONNECTION_PLUGINS):
-        internals.preload_plugins([("connection_loader", "local")])
+        preloads.preload_plugins([("connection_loader", "local")])
     internals.unshadow_when(CONNECTION_PLUGINS)
+    internals.remember_configured()
 
 
 def _play_in(folder: Path, *, modules: Iterable[str]) -> int:
@@ -197,10 +205,11 @@ def _play_in(folder: Path, *, modules: Iterable[str]) -> int:
     options = cli.post_process_args(cli.parser.parse_args(cli.args[1:]))
     context.CLIARGS = ImmutableDict(vars(options))
     init_plugin_loader()
-    internals.preload_plugins(_PLUGINS)
-    internals.preload_all(("become_loader", "connection_loader", "shell_loader"))
-    internals.preload_actions(modules)
+    preloads.preload_plugins(_PLUGINS)
+    preloads.preload_all(("become_loader", "connection_loader", "shell_loader"))
+    preloads.preload_actions(modules)
     loader = DataLoader()
+    preloads.preload_templating(loader)
     inventory = InventoryManager(loader=loader, sources=context.CLIARGS["inventory"])
     variables = VariableManager(loader=loader, inventory=inventory, version_info=cli.version_info())
     manager = TaskQueueManager(

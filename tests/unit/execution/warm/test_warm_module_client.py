@@ -32,8 +32,8 @@ def answering(path: Path, answer: bytes) -> threading.Thread:
             _, descriptors, _, _ = socket.recv_fds(connection, 64, 4)
             for descriptor in descriptors:
                 socket.close(descriptor)
-            if answer:
-                connection.send(answer)
+            for line in answer.splitlines():
+                connection.send(line)
 
     thread = threading.Thread(target=serve)
     thread.start()
@@ -48,13 +48,18 @@ def test_without_a_server_the_module_goes_the_ordinary_way(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("answer", "error", "text"),
-    [(b'{"refused": "the reason"}', Unreachable, "the reason"), (b"", Lost, "died")],
-    ids=["refuses", "dies"],
+    [
+        (b'{"refused": "the reason"}', Unreachable, "the reason"),
+        (b'{"starts": true}\n{"refused": "the reason"}', Unreachable, "the reason"),
+        (b"", Unreachable, "before it started"),
+        (b'{"starts": true}', Lost, "died"),
+    ],
+    ids=["refuses", "cannot start it", "dies before it starts it", "dies"],
 )
 def test_a_server_that_does_not_run_the_module_says_so(
     tmp_path: Path, answer: bytes, error: type[Exception], text: str
 ) -> None:
-    """A refusal lets the module go the ordinary way; a death doesn't, as the module may have run."""
+    """A module goes the ordinary way unless it may have run."""
     thread = answering(tmp_path / "socket", answer)
     with pytest.raises(error, match=text):
         module_client.run(wanted(tmp_path), address=str(tmp_path / "socket"))

@@ -247,3 +247,31 @@ async def test_the_packages_of_another_interpreter_are_asked_for(tmp_path: Path)
     python.chmod(0o700)
     settings = ExecutionSettings(ansible_python=str(python), environ={"PATH": "/usr/bin:/bin"})
     assert await package_folders(settings) == [site]
+
+
+async def test_what_names_no_other_module_is_no_change(tmp_path: Path) -> None:
+    """Templates, variables and another wording of a task are read anew by each run; a task more may need a module."""
+    role = tmp_path / "roles/r"
+    tasks = _file(role / "tasks/main.yml", "- debug:\n    msg: a b\n")
+    quiet = [
+        _file(role / name, "a: 1\n") for name in ("templates/x.yml", "files/x.yml", "defaults/main.yml", "README.md")
+    ]
+    async with _watching(Place(path=role)) as watched:
+        _replaced(tasks, "- copy:\n    content: a b\n")
+        await watched.hears(lambda change: change.path == tasks)
+        known = len(watched.heard)
+
+        for path in quiet:
+            _replaced(path, "b: 1\n")
+        _replaced(tasks, "- copy:\n    content: a d\n")
+        barrier = role / "tasks/other.yml"
+        _replaced(barrier, "- file:\n    path: /x\n")
+        await watched.hears(lambda change: change.path == barrier)
+    assert [change.path for change in watched.heard[known:]] == [barrier]
+
+
+def _replaced(path: Path, text: str) -> None:
+    """Write *path* in one step, so that nobody sees half of it."""
+    whole = path.with_suffix(".whole")
+    whole.write_text(text)
+    whole.replace(path)

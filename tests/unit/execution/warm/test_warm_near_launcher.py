@@ -18,8 +18,8 @@ from runner.errors import ExecutionError
 from runner.execution.chosen import WarmContent
 from runner.execution.cold import ColdLauncher
 from runner.execution.launcher import PlayCommand
-from runner.execution.leftovers import SERVER_IDENT, SERVER_PREFIX, kill_all_runs
-from runner.execution.processes import MARK, OWNER_MARK, end_processes, marked_with
+from runner.execution.leftovers import SERVER_PREFIX, kill_all_runs
+from runner.execution.processes import MARK, OWNER_MARK, SERVER_IDENT, end_processes, marked_with
 from runner.execution.warm.launcher import WarmLauncher
 from runner.execution.warm.server import ServerPlan
 from runner.owner import own_identity
@@ -210,6 +210,31 @@ async def test_a_changed_collection_makes_runs_cold_until_a_new_server_has_read_
         assert await play.wait() == 8
     assert _ways(bench) == ["warm", "cold", "warm"]
     assert bench.records(STARTS)[1]["why"] == f"{module} changed"
+
+
+async def test_no_more_than_two_servers_live_at_a_time(bench: NearBench) -> None:
+    """While runs of two servers go on, a further change starts no third one: runs are cold until one of them ended."""
+    module = bench.root / "c/ansible_collections/a/b/plugins/modules/m.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("")
+    async with _started(bench, plan=bench.plan(collections=str(bench.root / "c"))) as launcher:
+        plays = []
+        for number in (1, 2):
+            go = bench.root / f"go{number}"
+            plays.append(await launcher.launch(bench.command(f"while [ ! -e {go} ]; do sleep 0.01; done; exit 8")))
+            module.write_text(f"pass  # {number}")
+            if number == 1:
+                await eventually(lambda: len(bench.records(IS_READY)) == 2)
+        await eventually(lambda: bench.records("A new fork server waits until the runs of an older one have ended"))
+        assert await _ran(launcher, bench.command("true")) == 0
+        assert launcher.servers == 2
+        (bench.root / "go1").touch()
+        assert await plays[0].wait() == 8
+        await eventually(lambda: len(bench.records(IS_READY)) == 3)
+        assert await _ran(launcher, bench.command("true")) == 0
+        (bench.root / "go2").touch()
+        assert await plays[1].wait() == 8
+    assert _ways(bench) == ["warm", "warm", "cold", "warm"]
 
 
 async def test_nothing_is_started_after_all_runs_were_killed(bench: NearBench) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from runner.errors import ExecutionError
-from runner.execution.leftovers import SERVER_IDENT, SERVER_PREFIX, kill_all_runs, new_scratch, run_is_over
-from runner.execution.processes import MARK, OWNER_MARK, end_processes, marked_with, processes_of
+from runner.execution.leftovers import SERVER_PREFIX, kill_all_runs, new_scratch, run_is_over
+from runner.execution.processes import MARK, OWNER_MARK, SERVER_IDENT, end_processes, marked_with, processes_of
 from runner.execution.warm.runs import NotTaken
 from runner.execution.warm.server import ForkServer, Limits
 from runner.owner import identity, own_identity
@@ -180,6 +180,19 @@ async def test_a_refused_run_was_not_taken(bench: NearBench) -> None:
         with pytest.raises(NotTaken, match="not today"):
             await server.launch(bench.command("true"))
         assert server.running == 0
+
+
+async def test_a_server_that_hangs_up_gets_no_run_any_more(bench: NearBench) -> None:
+    """From the end of its connection on, though the process lives on for a while, runs go another way at once."""
+    server = ForkServer(bench.plan("hangs up", limits=Limits(leave=3.0)), logger=bench.logger)
+    await server.start()
+    with pytest.raises(NotTaken, match="good bye"):
+        await server.launch(bench.command("true"))
+    for _ in range(100):  # steps of the loop until it has seen the end
+        await asyncio.sleep(0)
+    with pytest.raises(NotTaken, match="closed its connection"):
+        await server.launch(bench.command("true"))
+    assert "did not exit" in (await server.wait()).how
 
 
 async def test_a_server_can_retire_by_itself(bench: NearBench) -> None:

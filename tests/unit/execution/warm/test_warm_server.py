@@ -93,7 +93,7 @@ class Operator:
 
 
 @contextlib.asynccontextmanager
-async def serving(scratch: str = "/plain") -> AsyncIterator[Operator]:
+async def serving(scratch: str = "/plain", *more: str) -> AsyncIterator[Operator]:
     """Start a server and send it its `Start`."""
     near, far = socket.socketpair()
     near.setblocking(False)  # noqa: FBT003 - its only way
@@ -102,6 +102,7 @@ async def serving(scratch: str = "/plain") -> AsyncIterator[Operator]:
             sys.executable,
             str(SCRIPT),
             str(far.fileno()),
+            *more,
             env=ENVIRON,
             pass_fds=[far.fileno()],
             stderr=asyncio.subprocess.DEVNULL,
@@ -223,6 +224,20 @@ async def test_term_signal_ends_runs_and_the_server(tmp_path: Path) -> None:
         await gone(*pids)
 
 
+async def test_server_that_leaves_says_so_at_once_and_refuses_what_still_comes(tmp_path: Path) -> None:
+    """While runs are being ended no new one is lost: the operator hears of it first, and gets an answer for each."""
+    async with serving() as operator:
+        await operator.send(a_run(1, "family", str(tmp_path / "pids"), "stubborn"))
+        await told(tmp_path / "pids")
+        operator.process.terminate()
+        await operator.until(lambda message: isinstance(message, Retiring))
+        await operator.send(a_run(2, "exit", "0"))
+        refused = await operator.until(lambda message: isinstance(message, Refused))
+        assert refused == Refused(id=2, reason="the server is ending")
+        assert await operator.ended(1) == -signal.SIGKILL
+        assert await operator.left() == 0
+
+
 async def test_what_ignores_the_term_signal_is_killed(tmp_path: Path) -> None:
     """A run that does not end when asked to is killed after a grace, and so are the processes that it left."""
     async with serving() as operator:
@@ -325,6 +340,14 @@ async def test_what_runs_tell_reaches_the_operator_once() -> None:
         assert await operator.left() == 0
         told = [m for m in operator.seen if isinstance(m, Note) and m.message == "what a run says"]
         assert [(note.run, note.fields["reason"]) for note in told] == [(1, "same"), (4, "other")]
+
+
+async def test_what_the_server_of_modules_tells_reaches_the_operator() -> None:
+    """What is forked before there are runs can tell things, too."""
+    async with serving("/modules") as operator:
+        note = await operator.until(lambda message: isinstance(message, Note) and "modules" in message.message)
+        assert isinstance(note, Note)
+        assert (note.run, note.fields) == (None, {"reason": "cold"})
 
 
 async def test_run_does_not_outlive_a_killed_server(tmp_path: Path) -> None:

@@ -32,11 +32,20 @@ def prepare(start: Start) -> server.Prepared:
             time.sleep(600)
         case "modules":
             if (pid := os.fork()) == 0:
+                telling.tell("what the server of modules says", reason="cold")
                 signal.pause()
             return server.Prepared(core="2.0", module_server=pid)
     return server.Prepared(
         core="2.0", preloaded=("kubernetes",), notes=[Note(level="info", message="A library is missing")]
     )
+
+
+_stood_by: list[int] = []
+
+
+def stand_by() -> None:
+    """Remember which process stood by."""
+    _stood_by.append(os.getpid())
 
 
 def play(run: Run) -> NoReturn:
@@ -61,6 +70,8 @@ def _do(argv: list[str]) -> None:
                 time.sleep(0.01)
         case ["grow", megabytes]:
             _grown.append(bytearray(os.urandom(1 << 20) * int(megabytes)))
+        case ["stood", path]:
+            _tell(path, f"{os.getpid()} {_stood_by}")
         case ["look", path]:
             _tell(path, f"{Path.cwd()} {os.environ['COLOUR']} {len(list(Path('/proc/self/fd').iterdir()))}")
         case ["family", path, *stubborn]:
@@ -101,4 +112,5 @@ if __name__ == "__main__":
     forking.die_with_parent(os.getppid())
     forking.adopt_orphans()
     connection = socket.socket(fileno=int(sys.argv[1]))
-    sys.exit(server.Server(connection, prepare=prepare, play=play, grace=0.5).serve())
+    waits = stand_by if "standby" in sys.argv else None
+    sys.exit(server.Server(connection, prepare=prepare, play=play, stand_by=waits, grace=0.5).serve())

@@ -105,6 +105,10 @@ class StandIn:
                 self.send(Retiring(reason="tired of it"))
                 self.draining = True
                 return
+            case "hangs up":
+                self.send(Refused(id=run.id, reason="good bye"))
+                self.connection.shutdown(socket.SHUT_WR)
+                time.sleep(1000)
         pid = os.fork()
         if pid == 0:
             os.setsid()

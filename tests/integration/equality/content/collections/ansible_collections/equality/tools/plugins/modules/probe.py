@@ -93,13 +93,19 @@ def process() -> dict[str, Any]:
 
 def finders() -> list[str]:
     """Return the finders of modules that are Python's or Ansible's; libraries that are loaded may bring others."""
-    found = []
-    for finder in sys.meta_path:
-        kind = finder if isinstance(finder, type) else type(finder)
-        origin = kind.__module__.partition(".")[0]
-        if origin in _WATCHED or origin in sys.stdlib_module_names:
-            found.append(kind.__name__)
-    return found
+    kinds = [finder if isinstance(finder, type) else type(finder) for finder in sys.meta_path]
+    return [kind.__name__ for kind in kinds if of_python_or_ansible(kind)]
+
+
+def of_python_or_ansible(kind: Any) -> bool:
+    """Tell whether *kind* is no library's, as those that are loaded may leave their own things in the process."""
+    origin = str(kind.__module__).partition(".")[0]
+    return origin in _WATCHED or origin in sys.stdlib_module_names
+
+
+def exit_handlers() -> int:
+    """Return how many there are, without the one that a library's import of multiprocessing brings."""
+    return atexit._ncallbacks() - ("multiprocessing.util" in sys.modules)
 
 
 def interpreter() -> dict[str, Any]:
@@ -126,8 +132,8 @@ def interpreter() -> dict[str, Any]:
         "threads": [thread.name for thread in threading.enumerate()],
         "traced": [sys.gettrace() is not None, sys.getprofile() is not None],
         "hook": [sys.excepthook is sys.__excepthook__, sys.displayhook is sys.__displayhook__],
-        "at exit": atexit._ncallbacks(),
-        "warnings": [str(entry) for entry in warnings.filters],
+        "at exit": exit_handlers(),
+        "warnings": [str(entry) for entry in warnings.filters if of_python_or_ansible(entry[2])],
         "logging": [logging.root.level, len(logging.root.handlers), logging.raiseExceptions],
         "socket timeout": socket.getdefaulttimeout(),
         "decimal": str(decimal.getcontext()),
