@@ -80,9 +80,11 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     python = interpreter_of(request.param)
     playbook = _write_content(tmp_path_factory.mktemp("templates"))
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANSIBLE_OPERATOR_TEMPLATES", "1")  # they are off unless asked for
         patch.setenv("RECORD_COLD", "1")
         cold = _played("cold", python=python, playbook=playbook)
-    return cold, _played("warm", python=python, playbook=playbook)
+        patch.delenv("RECORD_COLD")
+        return cold, _played("warm", python=python, playbook=playbook)
 
 
 @pytest.mark.parametrize("how", HOW)

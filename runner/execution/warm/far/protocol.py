@@ -61,7 +61,7 @@ class Ready:
     core: str
     """Version of ansible-core."""
     preloaded: Sequence[str] = ()
-    """Names of what was imported for modules: libraries and module utilities."""
+    """Names of the libraries that were imported for modules, and of the utilities whose code is kept."""
     seconds: float = 0.0
     """From the start of the process."""
 

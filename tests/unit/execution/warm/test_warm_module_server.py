@@ -129,21 +129,24 @@ def test_where_processes_cannot_be_watched_modules_go_the_ordinary_way(tmp_path:
 
 def test_a_module_is_started_for_nobody_else_than_a_worker_that_waits(tmp_path: Path) -> None:
     """The request of a worker that was killed right after it sent it starts nothing."""
-    ran = tmp_path / "ran"
-    wait = (
-        "shell.ShellEnvironments.behind = lambda self, shells, environ, **_: __import__('time').sleep(0.5) or environ"
-    )
+    forks = tmp_path / "forks"
+    wait = f"""
+import time
+shell.ShellEnvironments.behind = lambda self, shells, environ, **_: time.sleep(0.5) or environ
+real = forking.fork
+forking.fork = lambda: print("fork", file=open({str(forks)!r}, "a")) or real()
+"""
     with served(tmp_path, before=wait) as server:
         killed = os.fork()
         if not killed:
             try:
                 threading.Timer(0.2, os._exit, (0,)).start()
-                server.run(f"open({str(ran)!r}, 'w')")
+                server.run("pass")
             finally:
                 os._exit(0)
         os.waitpid(killed, 0)
         assert server.run("print(1)").stdout == b"1\n"
-        assert not ran.exists()
+    assert forks.read_text(encoding="ascii").split() == ["fork"] * 2  # the server, and the second module
 
 
 def test_a_module_that_has_yet_to_enter_its_group_is_ended_with_its_worker(tmp_path: Path) -> None:
@@ -211,9 +214,16 @@ def test_modules_end_with_their_server(tmp_path: Path) -> None:
     """A server that is killed leaves no module behind, and its worker learns that it will never know the end."""
     noted = tmp_path / "noted"
     with served(tmp_path) as server:
-        threading.Timer(0.5, os.kill, (server.pid, signal.SIGKILL)).start()
+
+        def kill() -> None:
+            holds("path.exists() and path.read_text()", values={"path": noted})
+            os.kill(server.pid, signal.SIGKILL)
+
+        threading.Thread(target=kill).start()
+        began = time.monotonic()
         with pytest.raises(Lost):
             server.run(f"import os, time; open({str(noted)!r}, 'w').write(str(os.getpid())); time.sleep(60)")
+        assert time.monotonic() - began < LIMIT
     holds("not exists(path)", values={"exists": os.path.exists, "path": f"/proc/{noted.read_text()}/fd/0"})
 
 
