@@ -15,16 +15,17 @@ WAIT_FOR_FILE = "import os, sys\nwhile not os.path.exists(sys.argv[1]): pass"
 
 
 class Watched(io.StringIO):
-    """An output that creates a file as soon as a heartbeat is written to it: what the waiting child ends by."""
+    """An output that creates a file as soon as a heartbeat with a text is written: what the waiting child ends by."""
 
-    def __init__(self, signal: Path) -> None:
-        """Create *signal* at the first heartbeat."""
+    def __init__(self, signal: Path, *, text: str) -> None:
+        """Create *signal* at the first heartbeat that tells *text*."""
         super().__init__()
         self.signal = signal
+        self.text = text
 
     def write(self, text: str) -> int:
-        """Look for a heartbeat in *text*."""
-        if " ... " in text:
+        """Look for the heartbeat in *text*."""
+        if f" ... {self.text}" in text:
             self.signal.touch()
         return super().write(text)
 
@@ -57,7 +58,7 @@ def test_a_broken_file_of_durations_is_as_good_as_none(tmp_path: Path) -> None:
 
 def test_a_step_without_a_terminal_shows_whole_lines_with_the_last_line_of_its_log(tmp_path: Path) -> None:
     """A heartbeat comes while the step runs, and tells what it is at."""
-    out = Watched(tmp_path / "go")
+    out = Watched(tmp_path / "go", text="Collecting things")
     code = f"print('Collecting things', flush=True)\n{WAIT_FOR_FILE}"
     Steps(cache=tmp_path, out=out, heartbeat=0.05).run(step(code, str(tmp_path / "go")))
     assert any(line.endswith("... Collecting things") for line in out.getvalue().splitlines())
