@@ -26,7 +26,7 @@ def test_the_kubeconfig_speaks_for_the_object_of_the_run(tmp_path: Path) -> None
     access.port = 12345
     with access.for_run(run_request(ident="7"), folder=tmp_path) as path:
         assert path.stat().st_mode & 0o777 == 0o600
-        assert path.read_text().count('@localhost:12345"') == 1
+        assert path.read_text().count("@localhost:12345\n") == 1
         header = header_of(path)
         caller = access.runs.authenticate(header)
     assert caller is not None
