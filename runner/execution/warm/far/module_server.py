@@ -235,7 +235,6 @@ class _Server:
                 return
             request = self._understood(request)
             self._start(request, connection=connection, descriptors=descriptors)
-            self._prepare_for_next(request)
         except RequestError as error:
             self._refuse(connection, str(error))
         except OSError as error:
@@ -243,6 +242,8 @@ class _Server:
         except Exception as error:  # noqa: BLE001 - one request must not end the server of all
             traceback.print_exc()
             self._refuse(connection, f"the module server can't do it: {type(error).__name__}")
+        else:
+            self._prepare_for_next(request)  # the module runs: nothing of this may refuse it any more
         finally:
             _close(descriptors)
 
