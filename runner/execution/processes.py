@@ -7,14 +7,14 @@ neither a process group nor the tree of parents reaches them all. On a system wi
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import time
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from runner.owner import lives, own_identity, stat_fields
+from runner.execution.warm.far import procfs
+from runner.owner import own_identity
 
 MARK = "ANSIBLE_OPERATOR_RUN"
 """The environment variable that every process of a run inherits; its value is the run's ident."""
@@ -26,12 +26,10 @@ SERVER_IDENT = "0" * 19
 """The mark of processes that serve all runs: as long as the longest ident, which each fork for a run writes over it."""
 
 _ROOM = f"{MARK}={SERVER_IDENT}".encode()
-_PROC = Path("/proc")
 _POLL = 0.05
 _QUICK_POLL = 0.01
 _GIVE_UP = 5.0
 """Seconds after the first SIGKILL: what still lives then is another user's (`become`)."""
-_CHUNK = 65536
 _LOOKS = 2
 """So many looks in a row must find nothing: one misses the child of a process that ends while it is taken."""
 _ASYNC_WRAPPER = b"async_wrapper"
@@ -39,7 +37,7 @@ _ASYNC_WRAPPER = b"async_wrapper"
 
 def processes_of(ident: str) -> set[int]:
     """Return the ids of the living processes that carry the mark of run *ident*, or descend from one that does."""
-    return _of_run(ident, pids=_pids())
+    return _of_run(ident, pids=procfs.pids())
 
 
 def _of_run(ident: str, *, pids: Iterable[int], undecided: set[int] | None = None) -> set[int]:
@@ -48,12 +46,12 @@ def _of_run(ident: str, *, pids: Iterable[int], undecided: set[int] | None = Non
     Those that may yet get it, as they were forked from a fork server, are added to *undecided*.
     """
     marked = _marked(pids, {MARK: ident}, undecided=undecided)
-    return _with_descendants(marked, parents=_parents()) if marked else marked
+    return procfs.with_descendants(marked, parents=procfs.parents()) if marked else marked
 
 
 def marked_with(variables: Mapping[str, str]) -> set[int]:
     """Return the ids of the living processes that were given all of *variables*."""
-    return _marked(_pids(), variables)
+    return _marked(procfs.pids(), variables)
 
 
 def _marked(pids: Iterable[int], variables: Mapping[str, str], *, undecided: set[int] | None = None) -> set[int]:
@@ -61,7 +59,7 @@ def _marked(pids: Iterable[int], variables: Mapping[str, str], *, undecided: set
     rarest = max(wanted, key=len)
     marked = set()
     for pid in pids:
-        environ = _read(pid, "environ")
+        environ = procfs.read(pid, "environ")
         if rarest in environ and wanted.issubset(environ.split(b"\0")):
             marked.add(pid)
         elif undecided is not None and _ROOM in environ:
@@ -80,8 +78,8 @@ def kill_now(idents: Collection[str], *, limit: float, servers: Iterable[Mapping
     signalled: set[int] = set()
     deadline = time.monotonic() + limit
     while left := _own_processes(idents) | {pid for variables in servers for pid in marked_with(variables)}:
-        _signal(left, signal.SIGSTOP)  # or a parent would go on to its next task once its child is gone
-        signalled |= _signal(left, signal.SIGKILL)
+        procfs.send(signal.SIGSTOP, left)  # or a parent would go on to its next task once its child is gone
+        signalled |= procfs.send(signal.SIGKILL, left)
         if not left & signalled or time.monotonic() > deadline:
             break  # others' processes (`become`), or stuck in the kernel
         time.sleep(_QUICK_POLL)
@@ -89,41 +87,41 @@ def kill_now(idents: Collection[str], *, limit: float, servers: Iterable[Mapping
 
 
 def _own_processes(idents: Collection[str]) -> set[int]:
-    parents = _parents()
+    parents = procfs.parents()
     wanted = {f"{MARK}={ident}".encode() for ident in idents}
     owner = f"{OWNER_MARK}={own_identity()}".encode()
     marked = set()
     for pid in parents:
-        variables = set(_read(pid, "environ").split(b"\0"))
+        variables = set(procfs.read(pid, "environ").split(b"\0"))
         if owner in variables and not wanted.isdisjoint(variables):
             marked.add(pid)
-    return _with_descendants(marked, parents=parents) - {os.getpid()}
+    return procfs.with_descendants(marked, parents=parents) - {os.getpid()}
 
 
 def in_use(folder: Path) -> bool:
     """Tell whether a living process was given something below *folder*, or works there; yes if it can't be known."""
-    if not _PROC.is_dir():
+    if not procfs.PROC.is_dir():
         return True
     # by its name, which is unique: a link may give the folder another path
     wanted = os.fsencode(folder.name)
     return any(
-        wanted in _read(pid, "environ") or wanted in _read(pid, "cmdline") or _works_in(pid, folder)
-        for pid in _parents()
+        wanted in procfs.read(pid, "environ") or wanted in procfs.read(pid, "cmdline") or _works_in(pid, folder)
+        for pid in procfs.parents()
     )
 
 
 def _works_in(pid: int, folder: Path) -> bool:
     try:
-        return folder.name in (_PROC / str(pid) / "cwd").readlink().parts
+        return folder.name in (procfs.PROC / str(pid) / "cwd").readlink().parts
     except OSError:
         return False
 
 
 def detached_tasks(pids: Iterable[int]) -> set[int]:
     """Return those of *pids* that an `async` task with `poll: 0` left behind on purpose, with what they started."""
-    parents = _parents()
-    wrappers = {pid for pid in pids if _ASYNC_WRAPPER in _read(pid, "cmdline")}
-    return _with_descendants(wrappers, parents=parents)
+    parents = procfs.parents()
+    wrappers = {pid for pid in pids if _ASYNC_WRAPPER in procfs.read(pid, "cmdline")}
+    return procfs.with_descendants(wrappers, parents=parents)
 
 
 async def end_processes(ident: str, *, grace: float, spare_detached: bool = False) -> set[int]:
@@ -138,7 +136,7 @@ async def end_processes(ident: str, *, grace: float, spare_detached: bool = Fals
     others: set[int] = set()
     looks_in_vain = 0
     while True:
-        present = set(_pids())
+        present = set(procfs.pids())
         undecided: set[int] = set()
         found = _of_run(ident, pids=present - others, undecided=undecided)
         # none of these will ever carry the mark, so one look at each is enough
@@ -149,63 +147,9 @@ async def end_processes(ident: str, *, grace: float, spare_detached: bool = Fals
         if looks_in_vain == _LOOKS or late > _GIVE_UP:
             return found
         if late >= 0:
-            _signal(left, signal.SIGKILL)
+            procfs.send(signal.SIGKILL, left)
         else:
-            _signal(left - asked, signal.SIGTERM)
+            procfs.send(signal.SIGTERM, left - asked)
         asked |= left
         if left:
             await asyncio.sleep(_POLL)
-
-
-def _signal(pids: Iterable[int], number: signal.Signals) -> set[int]:
-    """Send *number*, and return the ids of those that got it."""
-    reached: set[int] = set()
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
-            reached.add(pid)
-    return reached
-
-
-def _with_descendants(roots: set[int], *, parents: dict[int, int]) -> set[int]:
-    found: set[int] = set()
-    fresh = set(roots)
-    while fresh:
-        found |= fresh
-        fresh = {pid for pid, parent in parents.items() if parent in fresh} - found
-    return found
-
-
-def _pids() -> list[int]:
-    """Return the id of each process; zombies too, which have no environment."""
-    try:
-        return [int(name) for name in os.listdir(_PROC) if name.isdigit()]  # noqa: PTH208 - no object for each
-    except OSError:
-        return []
-
-
-def _parents() -> dict[int, int]:
-    """Return the parent of each living process; a zombie only waits for its parent, and counts as gone."""
-    parents: dict[int, int] = {}
-    for pid in _pids():
-        fields = stat_fields(pid)
-        if lives(fields):
-            parents[pid] = int(fields[1])
-    return parents
-
-
-def _read(pid: int, name: str) -> bytes:
-    # plain calls of the system: this is done for every process of the machine at the end of each run
-    try:
-        handle = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""  # it ended meanwhile, or is another user's
-    try:
-        parts = []
-        while len(part := os.read(handle, _CHUNK)) == _CHUNK:  # the kernel gives less at the end only
-            parts.append(part)
-        return b"".join([*parts, part])
-    except OSError:
-        return b""
-    finally:
-        os.close(handle)

@@ -16,7 +16,7 @@ from typing import TypeVar
 import pytest
 
 from runner.execution.warm.far import marking
-from runner.execution.warm.far.protocol import Drain, Ended, Message, Note, Ready, Run, Start, decode, encode
+from runner.execution.warm.far.protocol import Drain, Ended, Inbox, Message, Note, Ready, Run, Start, encode
 from runner.settings import environment
 from tests.integration.environments.interpreters import CORES, interpreter_of
 
@@ -35,7 +35,7 @@ class Served:
         self.python = python
         self.folder = folder
         self._near = near
-        self._rest = b""
+        self._inbox = Inbox()
         self.notes: list[Note] = []
         self._runs = 0
 
@@ -47,12 +47,10 @@ class Served:
         """Return the next message of *kind*."""
         async with asyncio.timeout(HUNG):
             while True:
-                while b"\n" not in self._rest:
+                while (message := self._inbox.next()) is None:
                     data = await asyncio.get_running_loop().sock_recv(self._near, 65536)
                     assert data, f"the server is gone; notes: {self.notes}"
-                    self._rest += data
-                line, self._rest = self._rest.split(b"\n", 1)
-                message = decode(line)
+                    self._inbox.feed(data)
                 if isinstance(message, Note):
                     self.notes.append(message)
                 if isinstance(message, kind):

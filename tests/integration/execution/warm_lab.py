@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import yaml
 
-from runner.execution.warm.far.protocol import Ended, Message, Note, Ready, Refused, Run, Start, Started, decode, encode
+from runner.execution.warm.far.protocol import Ended, Inbox, Message, Note, Ready, Refused, Run, Start, Started, encode
 from runner.settings import environment
 
 PROGRAM = Path(__file__).parents[3] / "runner/execution/warm/far/__main__.py"
@@ -58,7 +58,7 @@ class Lab:
     near: socket.socket
     environ: Mapping[str, str]
     notes: list[Note] = field(default_factory=list)
-    _rest: bytes = b""
+    _inbox: Inbox = field(default_factory=Inbox)
     _runs: int = 0
 
     def content(self, plays: object, *, name: str, plugins: Mapping[str, str] | None = None) -> Path:
@@ -130,12 +130,10 @@ class Lab:
     def next(self, *kinds: type[Message]) -> Message:
         """Return the server's next message of one of *kinds*."""
         while True:
-            while b"\n" not in self._rest:
+            while (message := self._inbox.next()) is None:
                 data = self.near.recv(65536)
                 assert data, f"the server is gone; notes: {self.notes}"
-                self._rest += data
-            line, self._rest = self._rest.split(b"\n", 1)
-            message = decode(line)
+                self._inbox.feed(data)
             if isinstance(message, Note):
                 self.notes.append(message)
             if isinstance(message, kinds):

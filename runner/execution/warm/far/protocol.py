@@ -9,6 +9,7 @@ operator that sees it knows that the server died. Nothing secret may be in a `No
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -139,3 +140,29 @@ def decode(line: bytes | bytearray) -> Message:
         return _KINDS[body.pop("kind")](**body)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ProtocolError(f"a line of {len(line)} bytes is no message ({type(error).__name__})") from None
+
+
+class Inbox:
+    """Takes in what came from a stream, as it came, and gives the messages in it one by one."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._rest = bytearray()
+        self._messages: deque[Message] = deque()
+
+    def feed(self, data: bytes) -> None:
+        """Take in *data*.
+
+        Raises:
+            ProtocolError: a line is no message, or too long; the messages before it can be had.
+        """
+        self._rest += data
+        if b"\n" in data:
+            *lines, self._rest = self._rest.split(b"\n")
+            self._messages.extend(decode(line) for line in lines)
+        if len(self._rest) > LIMIT:
+            raise ProtocolError(f"a line has more than {LIMIT} bytes")
+
+    def next(self) -> Message | None:
+        """Return the oldest message that wasn't given yet, if there is one."""
+        return self._messages.popleft() if self._messages else None

@@ -14,7 +14,6 @@ import signal
 import socket
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
@@ -22,10 +21,10 @@ from typing import Any, NoReturn
 
 from . import ending, environment, forking, marking, module_server, needs, pages, probe, standby, telling
 from .protocol import (
-    LIMIT,
     VERSION,
     Drain,
     Ended,
+    Inbox,
     Message,
     Note,
     ProtocolError,
@@ -35,7 +34,6 @@ from .protocol import (
     Run,
     Start,
     Started,
-    decode,
     encode,
 )
 
@@ -150,8 +148,7 @@ class Server:
         self._stand_by = stand_by
         self._standby: standby.Standby | None = None
         self._since = time.monotonic() if started is None else started
-        self._rest = bytearray()
-        self._inbox: deque[Message] = deque()
+        self._inbox = Inbox()
         self._runs: dict[int, Run] = {}
         """By process id."""
         self._told: set[tuple[str, str]] = set()
@@ -192,10 +189,9 @@ class Server:
 
     def _begin(self) -> bool:
         """Read `Start` and get ready; tell whether there is anything to serve."""
-        while not self._inbox:
+        while (start := self._inbox.next()) is None:
             if not self._read():
                 return False
-        start = self._inbox.popleft()
         if not isinstance(start, Start) or start.version != VERSION:
             raise ProtocolError("the first message is no Start of this release")
         try:
@@ -245,8 +241,8 @@ class Server:
                 self._send(note)
 
     def _serve_inbox(self) -> None:
-        while self._inbox:
-            self._serve_one(self._inbox.popleft())
+        while (message := self._inbox.next()) is not None:
+            self._serve_one(message)
 
     def _serve_one(self, message: Message) -> None:
         match message:
@@ -358,12 +354,7 @@ class Server:
             received = self._connection.recv(_CHUNK, flags)
         except ConnectionError:
             return False
-        self._rest += received
-        if b"\n" in received:
-            *lines, self._rest = self._rest.split(b"\n")
-            self._inbox.extend(decode(line) for line in lines)
-        if len(self._rest) > LIMIT:
-            raise ProtocolError(f"a line has more than {LIMIT} bytes")
+        self._inbox.feed(received)
         return bool(received)
 
     def _send(self, message: Message) -> None:

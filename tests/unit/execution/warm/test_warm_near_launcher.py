@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -23,22 +21,11 @@ from runner.execution.processes import MARK, OWNER_MARK, SERVER_IDENT, end_proce
 from runner.execution.warm.launcher import WarmLauncher
 from runner.execution.warm.server import ServerPlan
 from runner.owner import own_identity
-from runner.testing.leftovers import no_other_servers
 from runner.testing.waiting import eventually
 from tests.unit.execution.warm.warm_near_bench import NearBench
 
 IS_READY = "The fork server is ready"
 STARTS = "The play starts"
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[NearBench]:
-    """Give a bench, whose temporary files are below `tmp`."""
-    previous, tempfile.tempdir = tempfile.tempdir, str(tmp_path / "tmp")
-    (tmp_path / "tmp").mkdir()
-    with no_other_servers():
-        yield NearBench(tmp_path)
-    tempfile.tempdir = previous
 
 
 def _launcher(bench: NearBench, plan: ServerPlan, *, pause: float = 0.0) -> WarmLauncher:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,19 +17,8 @@ from runner.execution.processes import MARK, OWNER_MARK, SERVER_IDENT, end_proce
 from runner.execution.warm.runs import NotTaken
 from runner.execution.warm.server import ForkServer, Limits
 from runner.owner import identity, own_identity
-from runner.testing.leftovers import no_other_servers
 from runner.testing.waiting import eventually
 from tests.unit.execution.warm.warm_near_bench import SECRET, NearBench
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[NearBench]:
-    """Give a bench, whose temporary files are below `tmp`."""
-    previous, tempfile.tempdir = tempfile.tempdir, str(tmp_path / "tmp")
-    (tmp_path / "tmp").mkdir()
-    with no_other_servers():
-        yield NearBench(tmp_path)
-    tempfile.tempdir = previous
 
 
 @asynccontextmanager

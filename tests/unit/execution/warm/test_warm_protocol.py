@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from runner.execution.warm.far.protocol import (
+    LIMIT,
     Drain,
     Ended,
+    Inbox,
     Message,
     Note,
     ProtocolError,
@@ -56,3 +58,34 @@ def test_what_is_no_message_is_refused_without_being_quoted(line: bytes) -> None
 def test_environment_of_a_run_is_not_shown() -> None:
     """What prints a Run doesn't print the credentials in its environment."""
     assert "hunter2" not in repr(Run(id=1, ident="1", argv=[], environ={"P": "hunter2"}, cwd="/", complaints="/c"))
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_messages_are_the_same_in_whatever_pieces_they_come(size: int) -> None:
+    """An inbox gives each message once and in its order, and none before its line is whole."""
+    sent: list[Message] = [Drain(), Started(id=1, pid=2), Ended(id=1, code=-9)]
+    data = b"".join(encode(message) for message in sent)
+    inbox, got = Inbox(), []
+    for start in range(0, len(data), size):
+        inbox.feed(data[start : start + size])
+        while (message := inbox.next()) is not None:
+            got.append(message)
+    assert got == sent
+    inbox.feed(encode(Drain())[:-1])
+    assert inbox.next() is None
+
+
+def test_what_came_before_a_broken_line_can_be_had() -> None:
+    """A line that is no message is an error, and the message before it is there all the same."""
+    inbox = Inbox()
+    with pytest.raises(ProtocolError):
+        inbox.feed(encode(Drain()) + b"{}\n")
+    assert inbox.next() == Drain()
+
+
+def test_a_line_without_an_end_is_refused() -> None:
+    """More than the limit without a line's end is an error: nobody's memory is filled up."""
+    inbox = Inbox()
+    inbox.feed(b"x" * LIMIT)
+    with pytest.raises(ProtocolError, match="more than"):
+        inbox.feed(b"x")

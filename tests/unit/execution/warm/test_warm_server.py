@@ -18,6 +18,7 @@ from runner.execution.warm.far.protocol import (
     LIMIT,
     Drain,
     Ended,
+    Inbox,
     Message,
     Note,
     Ready,
@@ -26,7 +27,6 @@ from runner.execution.warm.far.protocol import (
     Run,
     Start,
     Started,
-    decode,
     encode,
 )
 
@@ -42,7 +42,7 @@ class Operator:
         """Own *process*."""
         self.process = process
         self._near = near
-        self._buffer = b""
+        self._inbox = Inbox()
         self.seen: list[Message] = []
 
     async def send(self, *messages: Message) -> None:
@@ -65,14 +65,13 @@ class Operator:
                     return message
 
     async def _next(self) -> Message | None:
-        while b"\n" not in self._buffer:
+        while (message := self._inbox.next()) is None:
             data = await asyncio.get_running_loop().sock_recv(self._near, 65536)
             if not data:
                 return None
-            self._buffer += data
-        line, self._buffer = self._buffer.split(b"\n", 1)
-        self.seen.append(decode(line))
-        return self.seen[-1]
+            self._inbox.feed(data)
+        self.seen.append(message)
+        return message
 
     async def ended(self, number: int) -> int:
         """Return the exit code of run *number*."""

@@ -15,6 +15,7 @@ import time
 from runner.execution.warm.far.protocol import (
     Drain,
     Ended,
+    Inbox,
     Message,
     Note,
     Ready,
@@ -23,7 +24,6 @@ from runner.execution.warm.far.protocol import (
     Run,
     Start,
     Started,
-    decode,
     encode,
 )
 
@@ -39,7 +39,7 @@ class StandIn:
         self.connection.set_inheritable(False)
         self.runs: dict[int, Run] = {}
         self.draining = False
-        self.rest = b""
+        self.inbox = Inbox()
         self.wake, wakeup = os.pipe()
         os.set_blocking(wakeup, False)
         signal.set_wakeup_fd(wakeup)
@@ -60,9 +60,9 @@ class StandIn:
                 received = self.connection.recv(1 << 20)
                 if not received:
                     return 0
-                *lines, self.rest = (self.rest + received).split(b"\n")
-                for line in lines:
-                    self.take(decode(line))
+                self.inbox.feed(received)
+                while (message := self.inbox.next()) is not None:
+                    self.take(message)
         return 0
 
     def take(self, message: Message) -> None:
