@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from textwrap import dedent
 
@@ -17,8 +18,10 @@ from runner.kube.objects import GVK, Object, conditions_of
 from runner.localdev.operator_process import OperatorProcess
 from runner.localdev.plane import ControlPlane
 from runner.localdev.ports import free_ports
-from runner.settings import environment
+from runner.settings import Settings, environment
 from runner.testing.cluster import crd, install_crd
+from runner.testing.harness import settings_for
+from tests.integration.operator.probing import Probe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,3 +134,17 @@ def start(project: Project, plane: ControlPlane) -> Iterator[StartOperator]:
             return operator
 
         yield begin
+
+
+@pytest.fixture
+def probe() -> Probe:
+    """Give a port for the probes."""
+    return Probe(port=free_ports(1)[0])
+
+
+@pytest.fixture
+def settings(plane: ControlPlane, namespace: str, probe: Probe) -> Settings:
+    """Return settings that watch only the test's namespace and serve the probes."""
+    made = settings_for(plane.kubeconfig, period=timedelta(0))
+    serving = replace(made.serving, health_probe_bind_address=f"127.0.0.1:{probe.port}")
+    return replace(made, namespaces=(namespace,), serving=serving)

@@ -5,14 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from pathlib import Path
 
-import aiohttp
 import pytest
 
 from runner.assembly import Shared
@@ -26,69 +22,20 @@ from runner.kube.discovery import Discovery
 from runner.kube.lease_record import LEASES
 from runner.kube.objects import GVK, Object
 from runner.localdev.plane import ControlPlane
-from runner.localdev.ports import free_ports
 from runner.logs import Logger, RecordingSink
 from runner.observe.activity import busy
 from runner.observe.vitals import Phase
 from runner.settings import HealthSettings, KubeSettings, LeaderElectionSettings, Settings
-from runner.testing.cluster import CONFIG_MAPS, SECRETS, crd, install_crd, remove_crd, wait_until
+from runner.testing.cluster import CONFIG_MAPS, SECRETS, crd, install_crd, remove_crd
 from runner.testing.executor import ScriptedExecutor, succeeded
 from runner.testing.faults import HttpFaultProxy, Rule
-from runner.testing.harness import running_operator, settings_for
+from runner.testing.harness import running_operator
 from runner.testing.identities import new_identity
 from runner.testing.waiting import eventually
 from runner.watches.model import Content, DependentStatus, Watch
+from tests.integration.operator.probing import Probe
 
 MISSING = "missing: the API server does not serve this kind; waiting for its CRD"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Probe:
-    """A kubelet."""
-
-    port: int
-
-    async def get(self, path: str) -> tuple[int, str]:
-        """Ask; status 0 while nobody listens."""
-        try:
-            async with (
-                aiohttp.ClientSession() as session,
-                session.get(f"http://127.0.0.1:{self.port}{path}") as answer,
-            ):
-                return answer.status, await answer.text()
-        except aiohttp.ClientError:
-            return 0, ""
-
-    def ask_blocking(self, path: str) -> tuple[int, str]:
-        """Ask without letting the event loop turn."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-
-    async def until(self, path: str, *, status: int, text: str = "") -> str:
-        """Return the answer as soon as it has *status* and *text*."""
-
-        async def answered() -> str:
-            found, body = await self.get(path)
-            return body if found == status and text in body else ""
-
-        return await wait_until(answered, what=f"{path} to answer {status} with {text!r}")
-
-
-@pytest.fixture
-def probe() -> Probe:
-    """Give a port for the probes."""
-    return Probe(port=free_ports(1)[0])
-
-
-@pytest.fixture
-def settings(plane: ControlPlane, namespace: str, probe: Probe) -> Settings:
-    """Return settings that watch only the test's namespace and serve the probes."""
-    made = settings_for(plane.kubeconfig, period=timedelta(0))
-    serving = replace(made.serving, health_probe_bind_address=f"127.0.0.1:{probe.port}")
-    return replace(made, namespaces=(namespace,), serving=serving)
 
 
 @pytest.fixture

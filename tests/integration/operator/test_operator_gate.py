@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 
 import pytest
 
@@ -14,16 +13,14 @@ from runner.execution.executor import RunRequest
 from runner.execution.memory import FreeMemory
 from runner.kube.client import KubeClient
 from runner.kube.objects import name_of
-from runner.localdev.plane import ControlPlane
-from runner.localdev.ports import free_ports
 from runner.logs import RecordingSink
 from runner.settings import Settings
 from runner.testing.cluster import crd, install_crd, wait_until
 from runner.testing.executor import ScriptedExecutor
-from runner.testing.harness import running_operator, settings_for
+from runner.testing.harness import running_operator
 from runner.testing.waiting import eventually
 from runner.watches.model import Content, Watch
-from tests.integration.operator.test_health import Probe
+from tests.integration.operator.probing import Probe
 from tests.integration.reconcile.conftest import Probes
 
 GROUP = "gate.example.com"
@@ -73,18 +70,9 @@ async def shops(kube: KubeClient, namespace: str) -> Probes:
 
 
 @pytest.fixture
-def probe() -> Probe:
-    """Give a port for the probes."""
-    return Probe(port=free_ports(1)[0])
-
-
-@pytest.fixture
-def settings(plane: ControlPlane, namespace: str, probe: Probe) -> Settings:
+def settings(settings: Settings) -> Settings:
     """Return settings with one play at most."""
-    made = settings_for(plane.kubeconfig, period=timedelta(0))
-    serving = replace(made.serving, health_probe_bind_address=f"127.0.0.1:{probe.port}")
-    execution = replace(made.execution, max_running_plays=1, min_free_memory=0)
-    return replace(made, namespaces=(namespace,), serving=serving, execution=execution)
+    return replace(settings, execution=replace(settings.execution, max_running_plays=1, min_free_memory=0))
 
 
 def watching(*probes: Probes) -> list[Watch]:

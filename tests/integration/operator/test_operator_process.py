@@ -75,13 +75,16 @@ async def test_a_second_signal_ends_everything_at_once(project: Project, start: 
     assert not list(project.folder.glob("ansible-operator-kube-*"))
 
 
-async def test_leftovers_of_a_killed_operator_are_swept(project: Project, start: StartOperator) -> None:
-    """The play ends with its killed operator or by itself; the next one removes its scratch folder and kubeconfig."""
-    operator = start()
+@pytest.mark.parametrize("executor", ["cold", "warm"])
+async def test_leftovers_of_a_killed_operator_are_swept(project: Project, start: StartOperator, executor: str) -> None:
+    """The next one removes the scratch folder and kubeconfig of a killed one, whose cold play goes on to its end."""
+    operator = start("--executor", executor)
     await project.create("one", seconds=2)
     await wait_until(lambda: _noted(project, "start"), what="the run to start")
     (left,) = project.folder.glob("ansible-operator-run-*")
     operator.kill()
+    if executor == "cold":
+        await wait_until(lambda: _is(project.count("end") == 1), what="the orphaned play to end")
     await wait_until(lambda: _is(not processes_with(left.name)), what="its processes to be gone")
     start()
     await wait_until(lambda: _is(not left.exists()), what="the folder to be swept")
