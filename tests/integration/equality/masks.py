@@ -33,7 +33,9 @@ _TEXTS = (
     (re.compile(r"\"random\": \[[^]]*\]"), "<random>"),  # in text; see _RANDOM
     (re.compile(r"(?<=\"child_pid\": )\d+"), "<child_pid>"),  # of an async job; in text, see _NUMBERS
     (re.compile(r"(?<=date_time=datetime.datetime\()[\d, ]+"), "<time>"),  # in a payload: when it was made
+    (re.compile(r"(?<=date_time = \()[\d, ]+"), "<time>"),  # the same, on ansible-core 2.18
     (re.compile(r"(?<=zip_data=')[A-Za-z0-9+/=]+"), "<zip>"),  # in a payload: its entries have that time
+    (re.compile(r"(?<=ZIPDATA = ')[A-Za-z0-9+/=]+"), "<zip>"),  # the same, on ansible-core 2.18
     (re.compile(r"\b0x[0-9a-f]{8,16}\b"), "<address>"),  # of an object in memory
     (re.compile(r"(\"_original_basename\": \")\.[a-z0-9_]{8}\b"), r"\1.<random>"),  # of a copy's content: mkstemp
     (re.compile(r"\bansible\.\w{8}(?:probe)?\b"), "<tempfile>"),  # what `ansible.builtin.tempfile` makes: mkstemp
