@@ -19,6 +19,7 @@ from runner.execution.warm.server import ServerPlan
 from runner.kube.events import EventRecorder
 from runner.logs import Logger
 from runner.observe.metrics import Metrics
+from runner.observe.metrics_warm import WarmMetrics
 from runner.settings import Settings
 from runner.watches.model import Watch
 from runner.workqueue.backoff import Backoff
@@ -51,13 +52,16 @@ def build_executor(watches: Iterable[Watch], *, around: Surroundings) -> ChosenE
     content = warm_content(watches, default=execution.executor)
     if content is None:
         plays = play_executor(cold, around=around)
-        return ChosenExecutor(cold=plays, default=COLD, logger=around.logger, events=around.events)
+        return ChosenExecutor(
+            cold=plays, default=COLD, logger=around.logger, events=around.events, metrics=_warm_metrics(around)
+        )
     warm = WarmLauncher(
         ServerPlan(settings=execution, content=content),
         fallback=cold,
         clock=around.clock,
         delay=Backoff(around.settings.backoff, random.SystemRandom().random).delay,
         logger=around.logger,
+        metrics=_warm_metrics(around),
     )
     return ChosenExecutor(
         cold=play_executor(cold, around=around),
@@ -66,7 +70,12 @@ def build_executor(watches: Iterable[Watch], *, around: Surroundings) -> ChosenE
         default=execution.executor,
         logger=around.logger,
         events=around.events,
+        metrics=_warm_metrics(around),
     )
+
+
+def _warm_metrics(around: Surroundings) -> WarmMetrics | None:
+    return None if around.metrics is None else around.metrics.warm
 
 
 def cold_executor(

@@ -15,7 +15,7 @@ from functools import partial
 from runner.assembly.parts import Controller, Shared
 from runner.clock import SystemClock
 from runner.errors import OperatorError
-from runner.execution.executor import Executor, KnowsReadiness
+from runner.execution.executor import Executor, HasRemark, KnowsReadiness
 from runner.execution.gate import Gate
 from runner.kube.objects import GVK
 from runner.observe.health import Check, Finding, HealthServer
@@ -69,8 +69,12 @@ class ExecutorWatch:
                 reason = await executor.ready()
             except OperatorError as error:
                 reason = str(error)
-            self._finding = None if reason is None else Finding(sentence=reason)
+            self._finding = self._remark() if reason is None else Finding(sentence=reason)
             await SystemClock().sleep(self._interval)
+
+    def _remark(self) -> Finding | None:
+        said = self._executor.remark() if isinstance(self._executor, HasRemark) else None
+        return None if said is None else Finding(sentence=said, fails=False)
 
 
 class HealthService:

@@ -17,6 +17,7 @@ from runner.execution.executor import Executor, KnowsReadiness, Outcome, RunRequ
 from runner.kube.events import WARNING, EventRecorder
 from runner.kube.objects import Object, annotations_of, uid_of
 from runner.logs import Logger
+from runner.observe.metrics_warm import Cold, WarmMetrics
 from runner.watches.model import Watch
 
 COLD, WARM = "cold", "warm"
@@ -77,6 +78,10 @@ class Startable(Protocol):
         """Return when runs are warm, or it is known that they aren't for now."""
         ...
 
+    def why_cold(self) -> str | None:
+        """Return why runs are cold now, as a sentence for a person; None while they are warm."""
+        ...
+
 
 class ChosenExecutor:
     """Hands each run to the executor that it shall have; started and stopped with the operator."""
@@ -90,6 +95,7 @@ class ChosenExecutor:
         default: str,
         logger: Logger | None = None,
         events: EventRecorder | None = None,
+        metrics: WarmMetrics | None = None,
     ) -> None:
         """Choose between *cold* and *warm*.
 
@@ -100,6 +106,7 @@ class ChosenExecutor:
             default: the flag's choice.
             logger: told of annotations that are ignored, and of warm runs whose end is odd.
             events: tells people the former, too.
+            metrics: counts the runs that are cold by choice.
         """
         self._cold = cold
         self._warm = warm or cold
@@ -107,6 +114,7 @@ class ChosenExecutor:
         self._default = default
         self._log = (logger or Logger()).named("runner")
         self._events = events
+        self._metrics = metrics or WarmMetrics()
         self._told: OrderedDict[str, str] = OrderedDict()
 
     async def start(self) -> None:
@@ -128,11 +136,16 @@ class ChosenExecutor:
         """Return what keeps runs from starting; the warm executor answers for both, as it falls back to cold."""
         return await self._warm.ready() if isinstance(self._warm, KnowsReadiness) else None
 
+    def remark(self) -> str | None:
+        """Return why runs that are to be warm are cold now, if they are; that is slower, and no fault."""
+        return self._source.why_cold() if self._source is not None else None
+
     async def run(self, request: RunRequest) -> Outcome:
         """Run and return the outcome; see `Executor.run`."""
         await self._tell_ignored(request)
         if self._warm is self._cold or wished(request.obj, watch=request.watch, default=self._default) == COLD:
             self._of(request).debug("The play starts", executor=COLD, why="it is chosen")
+            self._metrics.launched(cold=Cold.CHOSEN)
             return await self._cold.run(request)
         outcome = await self._warm.run(request)
         if outcome.warm and _is_odd(outcome):

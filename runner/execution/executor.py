@@ -94,3 +94,12 @@ class KnowsReadiness(Protocol):
     async def ready(self) -> str | None:
         """Return None where it could, else a sentence that says what is missing; asked again every few seconds."""
         ...
+
+
+@runtime_checkable
+class HasRemark(Protocol):
+    """An executor that has something to say of itself although runs can start: optional, for `/readyz?verbose`."""
+
+    def remark(self) -> str | None:
+        """Return a sentence for a person, where there is one."""
+        ...

@@ -124,6 +124,24 @@ def detached_tasks(pids: Iterable[int]) -> set[int]:
     return procfs.with_descendants(wrappers, parents=parents)
 
 
+class Search:
+    """Looks for the processes of one run, several times in a row."""
+
+    def __init__(self, ident: str) -> None:
+        """Look for those of run *ident*."""
+        self._ident = ident
+        self._others: set[int] = set()
+        """Looked at already, and none that will ever carry the mark: one look at each is enough."""
+
+    def look(self) -> set[int]:
+        """Return what there is now; one that was forked for the run and not marked yet may be found the next time."""
+        present = set(procfs.pids())
+        undecided: set[int] = set()
+        found = _of_run(self._ident, pids=present - self._others, undecided=undecided)
+        self._others = set() if found else present - undecided
+        return found
+
+
 async def end_processes(ident: str, *, grace: float, spare_detached: bool = False) -> set[int]:
     """Ask the processes of run *ident* to end, kill what is left after *grace* seconds, and wait until they are gone.
 
@@ -133,14 +151,10 @@ async def end_processes(ident: str, *, grace: float, spare_detached: bool = Fals
     loop = asyncio.get_running_loop()
     deadline = loop.time() + grace
     asked: set[int] = set()
-    others: set[int] = set()
+    search = Search(ident)
     looks_in_vain = 0
     while True:
-        present = set(procfs.pids())
-        undecided: set[int] = set()
-        found = _of_run(ident, pids=present - others, undecided=undecided)
-        # none of these will ever carry the mark, so one look at each is enough
-        others = set() if found else present - undecided
+        found = search.look()
         left = found - detached_tasks(found) if spare_detached and found else found
         looks_in_vain = 0 if left else looks_in_vain + 1
         late = loop.time() - deadline

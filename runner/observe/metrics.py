@@ -30,6 +30,7 @@ from runner.observe.metrics_objects import (
     ReadInformers,
 )
 from runner.observe.metrics_text import render
+from runner.observe.metrics_warm import WarmMetrics
 from runner.observe.user_metrics import UserMetrics, series_names
 
 STATES = ("starting", "synced", "missing", "forbidden", "error")
@@ -45,6 +46,7 @@ class Metrics:
         self._clock = clock or SystemClock()
         self._families = Families(self._registry)
         self._plays = PlayFamilies(self._registry)
+        self.warm = WarmMetrics(self._registry)
         self._families.build_info.labels(commit=commit, version=version).set(1)
         self._created = CreatedCollector()
         self._informers = InformerCollector(states=STATES)

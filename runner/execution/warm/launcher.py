@@ -19,14 +19,14 @@ from runner.execution.warm.far.protocol import Ready
 from runner.execution.warm.places import package_folders, places
 from runner.execution.warm.runs import NotTaken
 from runner.execution.warm.server import WAY_OUT, ForkServer, ServerPlan
+from runner.execution.warm.tries import Tries
 from runner.logs import Logger
+from runner.observe.metrics_warm import Cold, Start, WarmMetrics
 
 _TRIES = 3
 """Failed starts after which the operator says that it is ready: its runs go cold."""
 _STEADY = 60.0
 """Seconds: a server that lived so long did not die of what it is, so the next one starts at once."""
-_LONGEST_PAUSE = 60.0
-"""Seconds between two tries, whatever `delay` says: the loss is only of speed, but it is felt."""
 _SELDOM = 60.0
 """Seconds between two servers where the older one is still right: some roles write into their own folder."""
 _MOST = 2
@@ -47,6 +47,7 @@ class WarmLauncher:
         clock: Clock,
         delay: Callable[[int], float],
         logger: Logger,
+        metrics: WarmMetrics | None = None,
     ) -> None:
         """Nothing is started yet.
 
@@ -55,21 +56,27 @@ class WarmLauncher:
             fallback: launches the runs for which there is no server.
             clock: measures back-off and quiet.
             delay: seconds to wait after so many failures in a row (`workqueue.backoff.Backoff.delay`).
-            logger: told once about each start, death, replacement and fallback.
+            logger: told once about each start, death, replacement and fallback, and each new reason of a failed start.
+            metrics: told about each start, of plays too.
         """
         self._plan = plan
         self._fallback = fallback
         self._clock = clock
-        self._delay = delay
+        self._tries = Tries(delay=delay)
+        self._metrics = metrics or WarmMetrics()
+        self._metrics.ready_when(lambda: self._current is not None)
         self._log = logger.named("warm")
         self._current: ForkServer | None = None
         self._why_cold = "the first fork server is still starting"
+        self._cold = Cold.STARTING
         self._settled = asyncio.Event()
         self._wanted = asyncio.Event()
         self._why_wanted = ""
-        self._failures = 0
+        self._start = Start.FIRST
         self._stale = 0
         """How often what a server holds in memory has changed."""
+        self.changes = 0
+        """How often something changed on disk."""
         self._changed_at = float("-inf")
         self._changed_now = asyncio.Event()
         self._replaced_at = float("-inf")
@@ -83,7 +90,7 @@ class WarmLauncher:
 
     async def start(self) -> None:
         """Begin to come up; return at once."""
-        self._want("the operator starts")
+        self._want("the operator starts", start=Start.FIRST)
         supervisor = asyncio.create_task(self._supervise(), name="fork servers")
         supervisor.add_done_callback(self._supervisor_ended)
         self._tasks = [supervisor]
@@ -91,7 +98,7 @@ class WarmLauncher:
     async def stop(self) -> None:
         """Drain all servers within the grace period of plays, and end them; no process and no folder is left."""
         self._stopping = True
-        self._leave_current("the operator stops")
+        self._leave_current("the operator stops", cold=Cold.STOPPING)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -116,19 +123,26 @@ class WarmLauncher:
             return "the fork server of warm Ansible is still starting"
         return await self._fallback.ready()
 
+    def why_cold(self) -> str | None:
+        """Return why runs are cold now, as a sentence for a person; None while they are warm."""
+        return None if self._current is not None else f"the executor is cold because {self._why_cold}"
+
     async def launch(self, command: PlayCommand) -> RunningPlay:
         """Start *command*; see `Launcher.launch`."""
-        log, why = run_logger(self._log, command.request), self._why_cold
+        log, why, cold = run_logger(self._log, command.request), self._why_cold, self._cold
         if self._current is not None:
             try:
                 play = await self._current.launch(command)
             except NotTaken as refusal:
-                why = str(refusal)
+                why, cold = str(refusal), Cold.REFUSED
             else:
                 log.debug("The play starts", executor="warm")
+                self._metrics.launched(cold=None)
                 return play
         log.debug("The play starts", executor="cold", why=why)
-        return await self._fallback.launch(command)
+        running = await self._fallback.launch(command)
+        self._metrics.launched(cold=cold)
+        return running
 
     # from here on: which server is the current one
 
@@ -152,9 +166,10 @@ class WarmLauncher:
 
     async def _back_off(self) -> None:
         """After failures wait, but not where something has changed that may have been the reason."""
-        if not self._failures:
+        if not self._tries.failures:
             return
-        waits = [asyncio.create_task(self._clock.sleep(self._pause)), asyncio.create_task(self._changed_now.wait())]
+        pause = self._tries.pause
+        waits = [asyncio.create_task(self._clock.sleep(pause)), asyncio.create_task(self._changed_now.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -179,20 +194,24 @@ class WarmLauncher:
             self._ended_now.clear()
             await self._ended_now.wait()
 
-    @property
-    def _pause(self) -> float:
-        return min(self._delay(self._failures), _LONGEST_PAUSE)
-
     async def _renew(self) -> None:
         """Start one server and make it the current one; where that fails, want another one."""
-        stale, why = self._stale, self._why_wanted
+        stale, why, start = self._stale, self._why_wanted, self._start
         self._changed_now.clear()
-        server = ForkServer(self._plan, logger=self._log, on_retiring=self._retiring)
+        server = ForkServer(
+            self._plan,
+            logger=self._log,
+            on_retiring=self._retiring,
+            on_cold_modules=self._metrics.modules_went_cold,
+        )
         try:
             ready = await server.start()
         except ExecutionError as error:
+            self._metrics.server_started(start, ready=False)
             self._failed(error)
             return
+        self._metrics.server_started(start, ready=True)
+        self._tries.started()
         self._born[server] = self._clock.monotonic()
         self._ends[server] = asyncio.create_task(self._until_its_end(server), name="end of a fork server")
         if stale != self._stale:
@@ -206,15 +225,21 @@ class WarmLauncher:
             replaced.drain()
 
     def _failed(self, error: ExecutionError) -> None:
-        self._failures += 1
+        """Say once for each reason that no server can be started, and want another one."""
+        is_news = self._tries.start_failed(str(error))
+        failures = self._tries.failures
         if self._current is None:
-            self._why_cold = str(error)
+            self._why_cold, self._cold = str(error), Cold.FAILING
         way = "runs go cold" if self._current is None else "the old one goes on"
-        sentence = f"A fork server could not be started: {way}"
-        self._log.error(sentence, error=error, failures=self._failures, wayOut=WAY_OUT)
-        if self._failures >= _TRIES:
+        if is_news:
+            sentence = f"A fork server could not be started: {way}"
+            tried_again = "after a while that grows up to 10 minutes, and at once when something changes on disk"
+            self._log.error(sentence, error=error, triedAgain=tried_again, wayOut=WAY_OUT)
+        else:
+            self._log.debug("A fork server could not be started again", error=error, failures=failures)
+        if failures >= _TRIES:
             self._settled.set()
-        self._want(self._why_wanted)
+        self._want(self._why_wanted, start=Start.FAILED)
 
     async def _until_its_end(self, server: ForkServer) -> None:
         death = await server.wait()
@@ -224,7 +249,7 @@ class WarmLauncher:
             self._stopping = True  # the leadership is lost, or the process ends at once: nothing comes after it
         needed = self._current is server
         if needed:
-            self._leave_current(f"the fork server {death.how}")
+            self._leave_current(f"the fork server {death.how}", cold=Cold.DIED)
         if not self._stopping and (needed or death.lost):
             was = "runs go cold until there is a new one" if needed else "it was being replaced"
             self._log.error(
@@ -240,25 +265,24 @@ class WarmLauncher:
     def _retiring(self, server: ForkServer, reason: str) -> None:
         """Hear from a server that it isn't right any more."""
         if self._current is server:
-            self._leave_current(f"the fork server is retiring: {reason}")
+            self._leave_current(f"the fork server is retiring: {reason}", cold=Cold.DIED)
             self._log.warning("The fork server retires; runs go cold until there is a new one", reason=reason)
             self._want_after(server, why=f"the last one retired: {reason}")
 
     def _want_after(self, server: ForkServer, *, why: str) -> None:
         """Want a server in the place of one that did not do; soon, unless it was young."""
-        steady = self._clock.monotonic() - self._born[server] > _STEADY
-        self._failures = 0 if steady else self._failures + 1
-        self._want(why)
+        self._tries.died(steady=self._clock.monotonic() - self._born[server] > _STEADY)
+        self._want(why, start=Start.DIED)
 
-    def _leave_current(self, why: str) -> ForkServer | None:
+    def _leave_current(self, why: str, *, cold: Cold) -> ForkServer | None:
         server, self._current = self._current, None
         self._left_now.set()
-        self._why_cold = why
+        self._why_cold, self._cold = why, cold
         return server
 
-    def _want(self, why: str) -> None:
+    def _want(self, why: str, *, start: Start) -> None:
         if not self._stopping:
-            self._why_wanted = why
+            self._why_wanted, self._start = why, start
             self._wanted.set()
 
     def _tell_ready(self, ready: Ready, *, why: str) -> None:
@@ -296,19 +320,21 @@ class WarmLauncher:
             self._changed(change)
 
     def _changed(self, change: Change) -> None:
+        self.changes += 1
         self._changed_at = self._clock.monotonic()
-        self._failures = 0
+        self._tries.changed()
         self._changed_now.set()
         why = f"{change.path} changed"
         if change.stale:
             self._stale += 1
-            server = self._leave_current(why)
+            server = self._current
             if server is not None:
+                self._leave_current(why, cold=Cold.CHANGED)
                 self._log.info("Runs go cold until there is a new fork server", reason=why)
                 server.drain()
         elif not self._wanted.is_set():
             self._log.info("The fork server will be replaced", reason=why)
-        self._want(why)
+        self._want(why, start=Start.CHANGED)
 
     async def _wait_for_quiet(self) -> None:
         """Wait until whoever changes files is done: half an installation is nothing to load."""

@@ -90,13 +90,22 @@ class ForkServer:
     """One process that forks runs."""
 
     def __init__(
-        self, plan: ServerPlan, *, logger: Logger, on_retiring: Callable[[ForkServer, str], None] = lambda *_: None
+        self,
+        plan: ServerPlan,
+        *,
+        logger: Logger,
+        on_retiring: Callable[[ForkServer, str], None] = lambda *_: None,
+        on_cold_modules: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Nothing runs before `start`; *on_retiring* hears why the server takes no run any more."""
+        """Nothing runs before `start`.
+
+        *on_retiring* hears why the server takes no run any more, *on_cold_modules* how many modules were refused.
+        """
         self._plan = plan
         self._log = logger
         self._scrubber = Scrubber(plan.settings.environ)
         self._on_retiring = on_retiring
+        self._on_cold_modules = on_cold_modules
         self._runs = OpenRuns()
         self._came_up = asyncio.Event()
         self._ready: Ready | None = None
@@ -138,7 +147,8 @@ class ForkServer:
             raise
         if self._ready is None or self._hung:
             death = await self.wait()
-            words = f"; it printed last: {self._output.last}" if self._output.last else ""
+            last = self._output.last.replace(str(self._scratch), "its folder")  # which has another name each time
+            words = f"; it printed last: {last}" if last else ""
             raise ExecutionError(f"the fork server {death.how}{'' if self._hung else ' before it was ready'}{words}")
         return self._ready
 
@@ -309,6 +319,7 @@ class ForkServer:
                 if play is not None:
                     play.started(message.pid)
             case Ended():
+                self._on_cold_modules(message.cold_modules)
                 self._runs.close(message.id, tell=lambda play: play.ended(message.code))
             case Refused():
                 self._runs.close(message.id, tell=lambda play: play.refused(message.reason))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,13 @@ _TEXTS = (
     (re.compile(r"(?<=zip_data=')[A-Za-z0-9+/=]+"), "<zip>"),  # in a payload: its entries have that time
     (re.compile(r"(?<=ZIPDATA = ')[A-Za-z0-9+/=]+"), "<zip>"),  # the same, on ansible-core 2.18
     (re.compile(r"\b0x[0-9a-f]{8,16}\b"), "<address>"),  # of an object in memory
+    # below a warm module's frames are some 20 of the process that it was forked from: so much less deep it may go
+    (re.compile(r"(?<=Previous line repeated )9[5-9]\d(?= more times)"), "<frames>"),
     (re.compile(r"(\"_original_basename\": \")\.[a-z0-9_]{8}\b"), r"\1.<random>"),  # of a copy's content: mkstemp
     (re.compile(r"\bansible\.\w{8}(?:probe)?\b"), "<tempfile>"),  # what `ansible.builtin.tempfile` makes: mkstemp
 )
+_WRAP = re.compile(r"(?:\x1b\[0m)?\r?\n(?:\x1b\[[\d;]+m)?")
+"""Where Ansible begins a new line, in colour or without."""
 _DOTTED = re.compile(r"\.[a-z0-9_]{8}")
 """Where `copy` writes the content of a task to: mkstemp; a module's arguments have it as `_original_basename`."""
 _NUMBERS = frozenset({"pid", "child_pid", "duration", "atime", "mtime", "ctime", "inode", "elapsed"})
@@ -104,6 +109,7 @@ class Masks:
     def text(self, text: str) -> str:
         """Return *text* masked."""
         text = text.replace(str(self.root), "<root>").replace(self.ident, "<ident>")
+        text = self._wrapped_root.sub(lambda found: f"<root>{''.join(_WRAP.findall(found[0]))}", text)
         if self.scratch is not None:
             text = text.replace(str(self.scratch), "<scratch>")
         for name, holder in self.names.items():
@@ -115,6 +121,11 @@ class Masks:
     def path(self, path: Path) -> str:
         """Return a path masked."""
         return self.text(str(path))
+
+    @cached_property
+    def _wrapped_root(self) -> re.Pattern[str]:
+        """Return what finds the root where Ansible wraps a warning within it."""
+        return re.compile(f"(?:{_WRAP.pattern})?".join(map(re.escape, str(self.root))))
 
     @property
     def _numbered(self) -> Callable[[re.Match[str]], str]:

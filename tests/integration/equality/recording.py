@@ -21,6 +21,7 @@ from typing import Any
 from runner.execution.executor import Outcome
 from runner.execution.processes import processes_of
 from tests.integration.equality.masks import Masks
+from tests.integration.execution.runner_output import whole
 
 _MOST_LINES = 80
 _WITNESS = "witness"
@@ -74,7 +75,8 @@ class Ran:
 def record(ran: Ran) -> Recording:
     """Take down *ran*; nothing of it is changed."""
     masks = Masks(root=ran.root, ident=ran.ident, scratch=ran.scratch, names=ran.names)
-    events = _comparable(sorted(_events(ran), key=lambda event: int(event.get("counter", 0))), ran=ran)
+    told = sorted(_events(ran), key=lambda event: int(event.get("counter", 0)))
+    events = _comparable(told, ran=ran)
     written = [_text(masks.event(event), ordered=not ran.unordered) for event in events]
     texts = {"outcome": _text(masks.value(_outcome(ran.outcome)))}
     texts |= {f"event {number:04}": text for number, text in enumerate(written)}
@@ -88,7 +90,7 @@ def record(ran: Ran) -> Recording:
         if not (of_event and (ran.asking or ran.unordered)):
             listing.append(f"{kind} {name}{_target(path, masks)}")
         if kind.startswith("-") and not of_event:
-            texts[f"file {name}"] = _file(path, masks=masks, ran=ran)
+            texts[f"file {name}"] = _file(path, masks=masks, ran=ran, events=told)
     texts["listing"] = "\n".join(listing)
     left = ran.scratch is not None and ran.scratch.exists()
     names = _tree(ran.scratch) if ran.scratch is not None and left else iter(())
@@ -196,12 +198,15 @@ def _target(path: Path, masks: Masks) -> str:
     return f" -> {masks.text(str(path.readlink()))}" if path.is_symlink() else ""
 
 
-def _file(path: Path, *, masks: Masks, ran: Ran) -> str:
+def _file(path: Path, *, masks: Masks, ran: Ran, events: Sequence[Mapping[str, Any]]) -> str:
     content = path.read_bytes()
     try:
-        text = masks.text(content.decode())
+        text = content.decode()
     except UnicodeDecodeError:
         return f"{len(content)} bytes, SHA-256 {hashlib.sha256(content).hexdigest()}"
+    if path.name == "stdout" and path.parent.name == ran.ident:
+        text = whole(text, events=events)
+    text = masks.text(text)
     if path.name != "stdout" or not (ran.unordered or ran.asking):
         return text
     lines = [

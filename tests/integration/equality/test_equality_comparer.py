@@ -61,6 +61,16 @@ def test_two_runs_that_differ_only_in_ids_and_times_are_equal(tmp_path: Path) ->
     assert differences(cold, warm) == []
 
 
+def test_a_warning_that_is_wrapped_within_the_root_is_the_same(tmp_path: Path) -> None:
+    """Ansible breaks a long path wherever the line is full."""
+
+    def warn(root: Path, events: list[dict[str, Any]]) -> None:
+        events[0].update(stdout=f"\x1b[0;35m{str(root)[:20]}\x1b[0m\r\n\x1b[0;35m{str(root)[20:]}/play.yml\x1b[0m")
+
+    cold, warm = (_recorded(tmp_path / name, pid=7, change=warn) for name in ("cold", "warm"))
+    assert differences(cold, warm) == []
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

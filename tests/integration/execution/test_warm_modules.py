@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent, indent
@@ -17,8 +17,9 @@ from runner.settings import environment
 from tests.integration.environments.interpreters import CORES, interpreter_of
 
 DRIVER = Path(__file__).parent / "scripts" / "play_with_module_server.py"
-LIMIT = 300
-"""Seconds; more means that it hangs."""
+LIMIT = 420
+"""Seconds; more means that it hangs: forty modules are started, on a machine that may have other things to do. The time
+for one test must do for two such plays."""
 
 BEHAVIOURS = {
     "succeeds": "module.exit_json(changed=True)",
@@ -107,6 +108,7 @@ class CallbackModule(CallbackBase):
     def v2_runner_on_unreachable(self, result):
         self._keep(result, "unreachable")
 """
+_TIMED = ("runs out of time", "is asynchronous")
 VARYING = (
     (r"ansible-tmp-[\d.]+-\d+-\d+", "ansible-tmp-N"),
     (r"_payload_[a-z0-9_]{8}", "_payload_N"),
@@ -149,7 +151,7 @@ def _write_content(folder: Path) -> Path:
         "ignore_errors": True,
     })
     tasks.append({"name": "prints variables", "ansible.builtin.command": "env"})
-    tasks.append({"name": "is asynchronous", "case_0": {}, "async": 30, "poll": 1})
+    tasks.append({"name": "is asynchronous", "case_0": {}, "async": LIMIT, "poll": 1})
     callbacks = folder / "callback_plugins"
     callbacks.mkdir()
     (callbacks / "recorder.py").write_text(CALLBACK)
@@ -232,9 +234,19 @@ def test_the_module_after_a_bad_one_is_clean(both: tuple[Results, Results]) -> N
 
 def test_verbose_output_is_the_same(both: tuple[Results, Results]) -> None:
     """With -vvv, Ansible tells of the same commands and files, warm and cold."""
-    cold, warm = ([line for line in results.output.splitlines() if line.startswith("<localhost>")] for results in both)
+    cold, warm = ([line for line in _steady(results.output) if line.startswith("<localhost>")] for results in both)
     assert len(cold) > len(BEHAVIOURS)
     assert sorted(_without_numbers(warm)) == sorted(_without_numbers(cold))
+
+
+def _steady(output: str) -> Iterator[str]:
+    """Yield the lines of *output* but for tasks of which time decides how many commands they need."""
+    task = ""
+    for line in output.splitlines():
+        if line.startswith("TASK ["):
+            task = line.removeprefix("TASK [").partition("]")[0]
+        if task not in _TIMED:
+            yield line
 
 
 def _without_numbers(lines: list[str]) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.integration.environments.interpreters import CORES, interpreter_of
+from tests.integration.execution.runner_output import whole
 from tests.integration.execution.warm_lab import HUNG, SURROUNDINGS, Lab, Left, lab
 
 LOUD = "colour, a wide line and a warning"
@@ -78,22 +79,11 @@ def assert_same(cold: Left, warm: Left) -> None:
     for part in dataclasses.fields(Left):
         if part.name != "stdout":
             assert getattr(warm, part.name) == getattr(cold, part.name), part.name
-    assert warm.stdout in _possible(cold.stdout, events=cold.events), (warm.stdout, cold.stdout)
+    assert _stdout(warm) == _stdout(cold)
 
 
-def _possible(stdout: str, *, events: list[dict[str, Any]]) -> set[str]:
-    """Return what ansible-runner may have made of a run's `stdout`.
-
-    It leaves text after the last event out of this file, not out of the events, where it read both at once: cold as
-    well as warm (`OutputEventFilter` of 2.4 writes what is left at its close to the events only).
-    """
-    tail = ""
-    for event in reversed(events):
-        if event["event"] != "verbose":
-            break
-        tail = f"{event['stdout']}\n{tail}"
-    without = stdout.removesuffix(tail)
-    return {stdout, without, without + tail}
+def _stdout(left: Left) -> str:
+    return whole(left.stdout, events=left.events)
 
 
 def assert_forked(core: Lab) -> None:
@@ -241,7 +231,7 @@ def test_warm_payloads_of_an_earlier_run_serve_the_next(core: Lab) -> None:
     kept = list((core.folder / "server/payloads").rglob("ansible.modules.stat-*"))
     assert kept
     assert all(path.stat().st_nlink == 1 for path in kept)
-    assert _without_times(second).stdout == _without_times(first).stdout
+    assert _stdout(_without_times(second)) == _stdout(_without_times(first))
 
 
 @pytest.mark.parametrize("variable", ["ANSIBLE_NOCOLOR", "LANG", "SOMETHING_NEW"])

@@ -8,7 +8,7 @@ import json
 import os
 import shlex
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from textwrap import dedent
 from typing import TypeVar
@@ -95,18 +95,20 @@ def _environ(python: str, *, scratch: Path) -> dict[str, str]:
 
 
 @contextlib.asynccontextmanager
-async def _serving(python: str, *, folder: Path) -> AsyncIterator[Served]:
+async def _serving(
+    python: str, *, folder: Path, playbooks: Sequence[Path] = (), **environ: str
+) -> AsyncIterator[Served]:
     near, far = socket.socketpair()
     near.setblocking(False)  # noqa: FBT003 - its only way
     with far:
         process = await asyncio.create_subprocess_exec(
             *(python, "-P", str(PROGRAM), "--fd", str(far.fileno())),
-            env=_environ(python, scratch=folder),
+            env={**_environ(python, scratch=folder), **environ},
             pass_fds=[far.fileno()],
         )
     server = Served(process, near=near, python=python, folder=folder)
     try:
-        await server.send(Start(scratch=str(folder)))
+        await server.send(Start(scratch=str(folder), playbooks=[str(path) for path in playbooks]))
         yield server
     finally:
         server.go()
@@ -165,6 +167,42 @@ async def test_module_finds_nothing_of_the_fork_server(tmp_path: Path) -> None:
         ]
         assert not [path for path in seen["path"] if "execution/warm" in path]
         assert seen["descriptors"] == [0, 1, 2, 3]  # the last one reads the folder
+
+
+async def test_plays_are_forked_without_the_libraries_of_modules(tmp_path: Path) -> None:
+    """What modules import is loaded where modules are forked, what a lookup imports where plays are, and no more."""
+    folder = tmp_path / "run1/project"
+    looks = "import sys\nLOADED = sorted({'yaml', 'kubernetes', 'boto3'} & sys.modules.keys())\n"
+    of_module = "from ansible.module_utils.basic import AnsibleModule\nAnsibleModule({}).exit_json(loaded=LOADED)\n"
+    late = "def needs():\n    import kubernetes\n"
+    of_lookup = (
+        "from ansible.plugins.lookup import LookupBase\nclass LookupModule(LookupBase):\n"
+        "    def run(self, *a, **k):\n        return [LOADED]\n"
+    )
+    collection = tmp_path / "collections/ansible_collections/acme/tools/plugins/lookup/needy.py"
+    for path, text in (
+        (folder / "library/look.py", looks + late + of_module),
+        (folder / "lookup_plugins/loaded.py", looks + of_lookup),
+        (collection, "def needs():\n    import boto3\n"),
+    ):
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    tasks = (
+        "  - look:\n  - debug: {msg: \"{{ lookup('loaded') }}\"}\n"
+        "  - debug: {msg: \"{{ lookup('acme.tools.needy') }}\"}\n    when: false\n"
+    )
+    (folder / "play.yml").write_text(f"- hosts: localhost\n  gather_facts: false\n  tasks:\n{tasks}")
+    environ = {"ANSIBLE_COLLECTIONS_PATH": str(tmp_path / "collections")}
+    async with _serving(interpreter_of("2.19"), folder=tmp_path, playbooks=[folder / "play.yml"], **environ) as server:
+        await server.next(Ready)
+        code, artifacts = await server.play(tasks, **environ)
+    assert code == 0
+    events = [json.loads(path.read_text()) for path in (artifacts / "job_events").iterdir()]
+    results = [event["event_data"]["res"] for event in events if event["event"] == "runner_on_ok"]
+    (of_a_module,) = [result["loaded"] for result in results if "loaded" in result]
+    (of_a_play,) = [result["msg"] for result in results if "msg" in result]
+    assert "kubernetes" in of_a_module
+    assert of_a_play == ["boto3", "yaml"]
 
 
 async def test_run_that_goes_the_ordinary_way_says_why(tmp_path: Path) -> None:

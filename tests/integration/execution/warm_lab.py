@@ -114,6 +114,7 @@ class Lab:
                     stdout=subprocess.DEVNULL,
                     stderr=errors,
                     start_new_session=True,
+                    preexec_fn=_in_the_background,  # noqa: PLW1509 - no threads
                 )
             run.pid = run.process.pid
         yield run
@@ -242,6 +243,7 @@ def lab(python: str, *, folder: Path, **more: str) -> Iterator[Lab]:
             env={**environ, "ANSIBLE_OPERATOR_RUN": "0" * 19},
             cwd=folder,
             start_new_session=True,
+            preexec_fn=_in_the_background,  # noqa: PLW1509 - no threads
         )
         far.close()
         made = Lab(folder=folder, python=python, process=process, near=near, environ=environ)
@@ -254,10 +256,16 @@ def lab(python: str, *, folder: Path, **more: str) -> Iterator[Lab]:
             _end(process)
 
 
+def _in_the_background() -> None:
+    """Ignore what a shell has ignored by what it starts with `&`, as an entry point may start the operator."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Wait for the server's own end, which that of its connection is the sign for."""
     try:
-        process.wait(30)
+        process.wait(HUNG)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.execution.chosen import ANNOTATION, ChosenExecutor, WarmContent, warm_content
-from runner.execution.executor import KnowsReadiness, Outcome, RunRequest
+from runner.execution.executor import HasRemark, KnowsReadiness, Outcome, RunRequest
 from runner.kube.objects import GVK
 from runner.logs import Logger, RecordingSink
 from runner.testing.executor import ScriptedExecutor, failed, run_request, succeeded
@@ -150,6 +150,10 @@ class Source:
         """Note it."""
         self.calls.append("settled")
 
+    def why_cold(self) -> str | None:
+        """Return a reason."""
+        return "the executor is cold because it snows"
+
 
 async def test_readiness_start_and_stop_reach_the_warm_side() -> None:
     """The probe asks through the choice, and the operator starts what warm runs come from."""
@@ -162,6 +166,8 @@ async def test_readiness_start_and_stop_reach_the_warm_side() -> None:
     await executor.settled()
     await executor.stop()
     assert source.calls == ["start", "settled", "stop"]
+    assert isinstance(executor, HasRemark)
+    assert executor.remark() == "the executor is cold because it snows"
 
 
 async def test_without_a_warm_side_everything_is_cold() -> None:

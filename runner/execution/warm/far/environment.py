@@ -123,18 +123,6 @@ _REFRESHERS: Mapping[str, Mapping[str, Callable[[Mapping[str, str]], None]]] = {
 """By variable, which readers are known to keep it where, and how that is brought up to date."""
 
 
-def merged(*parts: Libraries) -> Libraries:
-    """Return all of *parts* as one."""
-    reads: dict[str, set[str]] = {}
-    for name, readers in (item for part in parts for item in part.reads.items()):
-        reads.setdefault(name, set()).update(readers)
-    return Libraries(
-        names=tuple(name for part in parts for name in part.names),
-        failed=tuple(name for part in parts for name in part.failed),
-        reads={name: tuple(sorted(readers)) for name, readers in reads.items()},
-    )
-
-
 class ImportedIn:
     """The environment in which a process was started and imported libraries."""
 

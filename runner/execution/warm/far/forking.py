@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import gc
 import io
+import itertools
 import os
 import signal
 import sys
@@ -298,11 +299,18 @@ def _flush_standard_streams() -> bool:
 
 def _flush_writers() -> None:
     """Write out files that nobody closed: the interpreter's end destroys them, and that flushes them."""
-    objects = gc.get_objects()
-    for kind in (io.TextIOWrapper, (io.BufferedWriter, io.BufferedRandom)):
-        for writer in [item for item in objects if isinstance(item, kind)]:
+    text, binary = _kinds_of(io.TextIOWrapper), _kinds_of(io.BufferedWriter, io.BufferedRandom)
+    objects = gc.get_objects()  # tens of thousands: one look at each, without a step of the interpreter
+    writers = list(itertools.compress(objects, map((text | binary).__contains__, map(type, objects))))
+    for kinds in (text, binary):
+        for writer in [item for item in writers if type(item) in kinds]:
             with contextlib.suppress(OSError, ValueError):
                 writer.flush()
+
+
+def _kinds_of(*classes: type) -> set[type]:
+    """Return *classes* and all that are derived from them."""
+    return {kind for given in classes for kind in (given, *_kinds_of(*type.__subclasses__(given)))}
 
 
 def set_name(name: str) -> None:

@@ -4,7 +4,7 @@ In a process that serves one payload (`template`) the payload's own imports are 
 noted what each of them imported, and then they are taken out of sys.modules. In a module's process the import system
 works as ever; only where it would execute the source of such a module it gets the object that is there already. Names,
 specs, loaders and the file names in tracebacks are those of the module's own zip, as all that mentions the copy is
-renewed. What an import did besides making objects (`Suspicions`), or what mentions the copy elsewhere, rules that out.
+renewed. What an import did besides making objects (`effects`), or what mentions the copy elsewhere, rules that out.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import re
 import sys
 import zipfile
 import zipimport
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, ModuleType
 
+from .effects import depends, watched
 from .stash import Checksum, Stash, fix_filename, source_in
 
 _MODULE = re.compile(
@@ -35,19 +36,10 @@ _PROFILES = "ansible.module_utils._internal._json._profiles."
 _OF_A_FILE = ("__file__", "__path__", "__spec__", "__loader__", "__cached__")
 _TOP = {"ansible", "ansible_collections"}
 _READS_ITS_PLACE = frozenset(_OF_A_FILE)
-_CALLS_THAT_DIFFER = frozenset({
-    *("getpid", "getppid", "getpgid", "getpgrp", "getcwd", "getcwdb", "isatty", "ttyname", "getlogin", "umask"),
-    *("time", "time_ns", "monotonic", "perf_counter", "now", "utcnow", "today", "uuid1", "uuid4", "urandom"),
-    *("token_hex", "token_bytes", "random", "randint", "randrange", "getrandbits", "choice", "shuffle", "getrlimit"),
-})
-_VALUES_THAT_DIFFER = frozenset({
-    *("argv", "orig_argv", "stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__"),
-})
-"""What is another one in another process: a source that takes it at its import is not imported early."""
 _NAMES_OF_GENERATED = 8
 _SIX = "ansible.module_utils.six"
-_NEW_LOCALS = 2
-"""Flag of functions' code; that of a module or class is executed by the import."""
+_OF_A_FAILURE = frozenset({"format_exc"})
+"""What may be called where an import has failed."""
 
 
 class NotImportable(Exception):
@@ -80,6 +72,8 @@ class Imported:
     """Where the copy of the zip was."""
     mentions: list[tuple[dict[str, object], str, str]] = field(default_factory=list)
     """Texts in modules that mention it, such as that of a failed import: where, under what name, and the text."""
+    mains: list[tuple[dict[str, object], str]] = field(default_factory=list)
+    """Where modules keep `__main__`, which is another one in each process."""
     _renewed: set[str] = field(default_factory=set)
 
     def serve_payloads(self) -> None:
@@ -128,6 +122,8 @@ class Imported:
     def _renew_mentions(self, folder: str) -> None:
         for namespace, name, text in self.mentions:
             namespace[name] = text.replace(self.folder, folder)
+        for namespace, name in self.mains:
+            namespace[name] = sys.modules["__main__"]
 
 
 def _repeat(found: _Module) -> None:
@@ -156,12 +152,11 @@ def import_payload(archive: bytes, *, folder: str, stash: Stash) -> Imported:
         raise NotImportable("this Python has no way to rename the file of code")
     with zipfile.ZipFile(io.BytesIO(archive)) as file:
         sources = {name: file.read(name) for name in file.namelist() if name.endswith(".py")}
-    modules = [name for name in sources if _MODULE.fullmatch(name) and not name.endswith("/__init__.py")]
-    if len(modules) != 1:
+    if (main := module_in(sources)) is None:
         raise NotImportable("it has not one module")
     path = Path(folder) / "ansible_x_payload.zip"
     path.write_bytes(archive)
-    imported = _import_from(str(path), sources=sources, main=modules[0])
+    imported = _import_from(str(path), sources=sources, main=main)
     del path
     stash.forget_taken()
     _look_for(imported)
@@ -200,7 +195,7 @@ def _import_from(path: str, *, sources: dict[str, bytes], main: str) -> Imported
             if name.startswith(f"{_SIX}.") and name not in before and name not in moves
         )
         moves.update(dict(moved))
-        if not anew and module.__name__ != _SIX and (reason := _depends(code)):
+        if not anew and module.__name__ != _SIX and (reason := depends(code)):
             raise NotImportable(f"{module.__name__} takes {reason} at its import")
         imported.modules[module.__name__] = _Module(
             module=module,
@@ -217,10 +212,13 @@ def _import_from(path: str, *, sources: dict[str, bytes], main: str) -> Imported
     zipimport.zipimporter.exec_module = exec_module  # type: ignore[method-assign,assignment]
     try:
         sys.path.insert(0, path)
-        _do_imports(sources, main=main)
+        with watched(imported.folder) as seen:
+            _do_imports(sources, main=main)
     finally:
         zipimport.zipimporter.exec_module = original  # type: ignore[method-assign]
         sys.path[:] = before
+    if reason := seen.why_not():
+        raise NotImportable(reason)
     _take_out(imported, path=path)
     return imported
 
@@ -242,8 +240,10 @@ def _do_imports(sources: dict[str, bytes], *, main: str) -> None:
 
 
 def _first_imports(tree: ast.Module, *, package: str) -> Iterator[ast.stmt]:
-    """Yield the unconditional imports from the zip."""
+    """Yield the unconditional imports from the zip, as far as nothing before them can make them different."""
     for node in tree.body:
+        if not _is_harmless(node):
+            return
         if isinstance(node, ast.Import):
             names = [alias for alias in node.names if alias.name.partition(".")[0] in _TOP]
             if names:
@@ -254,22 +254,26 @@ def _first_imports(tree: ast.Module, *, package: str) -> Iterator[ast.stmt]:
                 yield node
 
 
-def _depends(code: CodeType) -> str | None:
-    """Return what of its process or place a source takes when it is imported."""
-    import dis  # noqa: PLC0415 - only here, and not in every process
+def _is_harmless(node: ast.AST) -> bool:
+    """Tell whether a statement only imports and names things: it calls nothing, and changes no object."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():  # its body isn't executed
+            return not node.decorator_list and _is_harmless(node.args)
+        case ast.Call():
+            return isinstance(node.func, ast.Attribute) and node.func.attr in _OF_A_FAILURE
+        case ast.Attribute() | ast.Subscript():
+            return isinstance(node.ctx, ast.Load) and all(map(_is_harmless, ast.iter_child_nodes(node)))
+        case ast.ClassDef():
+            return not node.decorator_list and not node.keywords and all(map(_is_harmless, node.body))
+        case ast.Delete() | ast.Raise() | ast.With() | ast.While() | ast.AugAssign():
+            return False
+    return all(map(_is_harmless, ast.iter_child_nodes(node)))
 
-    for instruction in dis.get_instructions(code):
-        name = str(instruction.argval)
-        if instruction.opname == "LOAD_METHOD" and name in _CALLS_THAT_DIFFER:
-            return name
-        if instruction.opname in {"LOAD_ATTR", "IMPORT_FROM"} and name in _VALUES_THAT_DIFFER:
-            return name
-        if instruction.opname in {"LOAD_NAME", "LOAD_GLOBAL"} and name in _READS_ITS_PLACE:
-            return name
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType) and not constant.co_flags & _NEW_LOCALS and (found := _depends(constant)):
-            return found
-    return None
+
+def module_in(sources: Collection[str]) -> str | None:
+    """Return the file of the module among those of a payload's zip; None where there is not one."""
+    modules = [name for name in sources if _MODULE.fullmatch(name) and not name.endswith("/__init__.py")]
+    return modules[0] if len(modules) == 1 else None
 
 
 def _take_out(imported: Imported, *, path: str) -> None:
@@ -301,6 +305,8 @@ def _forget_place(namespace: dict[str, object], *, imported: Imported) -> None:
     for attribute, value in namespace.items():
         if isinstance(value, str) and imported.folder in value:
             imported.mentions.append((namespace, attribute, value))
+        elif value is sys.modules["__main__"]:
+            imported.mains.append((namespace, attribute))
 
 
 def _look_for(imported: Imported) -> None:

@@ -32,6 +32,10 @@ _LIMITS = tuple(getattr(resource, name) for name in sorted(dir(resource)) if nam
 _IGNORED_BY_PYTHON = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 """Each interpreter does so when it starts, and `subprocess` undoes it for what it starts."""
 _started_path = list(sys.path)
+_former_modules: list[ModuleType] = []
+"""The server's own, out of a module's sight: to destroy them would copy the pages that they share with the server."""
+_own_modules: dict[int, tuple[str, ...]] = {}
+"""Their names, by how many modules there were."""
 
 
 class RequestError(Exception):
@@ -138,6 +142,15 @@ def ignored_signals() -> list[int]:
     ]
 
 
+def own_modules() -> tuple[str, ...]:
+    """Return the names of the server's own modules. Asked for before a fork it copies no page of all the names."""
+    count = len(sys.modules)
+    if count not in _own_modules:
+        _own_modules.clear()
+        _own_modules[count] = tuple(name for name in sys.modules if name.partition(".")[0] == PACKAGE)
+    return _own_modules[count]
+
+
 def run(
     request: Request,
     *,
@@ -211,6 +224,5 @@ def _leave_no_trace(request: Request, *, main: ModuleType) -> None:
     sys.orig_argv = [request.interpreter, *([request.script] if request.script else [])]
     folder = str(Path(request.script).parent.resolve()) if request.script else ""
     sys.path[:] = _started_path if request.environ.get("PYTHONSAFEPATH") else [folder, *_started_path]
-    for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
-        del sys.modules[name]
+    _former_modules.extend(sys.modules.pop(name) for name in own_modules())
     sys.modules["__main__"] = main

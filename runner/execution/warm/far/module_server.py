@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from . import addresses, forking, marking, module_child, telling, template
-from .environment import ImportedIn, Libraries, import_libraries, merged
+from . import addresses, forking, marking, module_child, pages, telling, template
+from .environment import ImportedIn, import_libraries
 from .imported import Imported
 from .module_child import Request, RequestError
 from .needs import Needs
@@ -48,8 +48,6 @@ _DESCRIPTORS = 4
 """Of a request: the memory file, standard input, output and error."""
 _ENDS_AT_ONCE = "/bin/true"
 _SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-_TOLD = 50
-"""Reasons for refusals that are told; each is told once."""
 _PAUSE = 0.1
 """Seconds without a look at who wants to connect, where there are no descriptors to let anybody in."""
 _CREDENTIALS = struct.Struct("3i")
@@ -68,8 +66,10 @@ class ModuleServer:
     """How many sources it has compiled."""
 
 
-def fork(*, scratch: str, needs: Needs, libraries: Libraries, collections_path: Sequence[str] = ()) -> ModuleServer:
+def fork(*, scratch: str, needs: Needs, libraries: Sequence[str], collections_path: Sequence[str] = ()) -> ModuleServer:
     """Fork the module server, which listens in *scratch*, a private folder. It ends with this process.
+
+    It imports *libraries* itself: this process, and so each play, is the smaller without them.
 
     Raises:
         OSError: it can't listen there.
@@ -86,22 +86,24 @@ def fork(*, scratch: str, needs: Needs, libraries: Libraries, collections_path: 
         listener.listen(_BACKLOG)
         pid = forking.fork()
         if pid == 0:
-            _serve(listener, parent=parent, stash=stash, libraries=libraries)
+            _serve(listener, scratch=scratch, parent=parent, stash=stash, libraries=libraries)
     return ModuleServer(pid=pid, address=address, sources=known)
 
 
-def _serve(listener: socket.socket, *, parent: int, stash: Stash, libraries: Libraries) -> NoReturn:
+def _serve(listener: socket.socket, *, scratch: str, parent: int, stash: Stash, libraries: Sequence[str]) -> NoReturn:
     code = 1
     try:
         forking.set_name("warm-modules")
         forking.die_with_parent(parent)
         keep = (listener.fileno(), *telling.descriptors())
         forking.become_child(mark=marking.ROOM, environ=dict(os.environ), cwd=None, keep=keep)
-        standard = import_libraries((*_PRELOADED, *stash.standard_library()))
+        imported = import_libraries((*libraries, *_PRELOADED, *stash.standard_library()))
         gc.disable()
         gc.collect()
         gc.freeze()
-        _Server(listener, stash=stash, imported_in=ImportedIn(merged(libraries, standard).reads)).serve()
+        pages.fill_holes()
+        pages.make_huge()
+        _Server(listener, scratch=scratch, stash=stash, imported_in=ImportedIn(imported.reads)).serve()
     except BaseException:  # noqa: BLE001 - the top of a process
         traceback.print_exc()
     finally:
@@ -145,19 +147,26 @@ def call_ready(selector: selectors.BaseSelector, *, timeout: float | None = None
 
 class _Server:
     def __init__(
-        self, entrance: socket.socket, *, stash: Stash, imported_in: ImportedIn, imported: Imported | None = None
+        self,
+        entrance: socket.socket,
+        *,
+        scratch: str,
+        stash: Stash,
+        imported_in: ImportedIn,
+        imported: Imported | None = None,
     ) -> None:
         """*entrance* is where workers connect; of a template (that has *imported*), where it is handed connections."""
         self._entrance = entrance
+        self._scratch = scratch
         self._stash = stash
         self._imported = imported
         self._imported_in = imported_in
         self._shells = ShellEnvironments()
         self._payloads = Payloads()
         self._templates = Templates()
+        self._wanted: list[tuple[bytes, dict[str, str]]] = []
         self._selector = selectors.DefaultSelector()
         self._lacks = _lacks()
-        self._told: set[str] = set()
         self._pauses = False
         self._running = 0
         self._closed = False
@@ -167,9 +176,13 @@ class _Server:
         self._watch(self._entrance, self._accept if self._imported is None else self._take_over)
         while self._running or not self._closed:
             paused, self._pauses = self._pauses, False
-            call_ready(self._selector, timeout=_PAUSE if paused else None)
+            call_ready(self._selector, timeout=_PAUSE if paused else self._templates.wait())
             if paused:
                 self._watch(self._entrance, self._accept)
+            while self._wanted:
+                self._start_template()
+            for leaving in self._templates.leaving():
+                self._part_from(leaving)
 
     def _accept(self) -> None:
         try:
@@ -250,24 +263,30 @@ class _Server:
     def _refuse(self, connection: socket.socket, reason: str) -> None:
         self._answer(connection, refused=reason)
         self._leave(connection)
-        if reason not in self._told and len(self._told) < _TOLD:
-            self._told.add(reason)
-            telling.tell("Modules are started cold", reason=reason)
+        telling.tell(telling.COLD_MODULE, reason=reason)
 
     def _hand_over(self, request: Request, *, connection: socket.socket, descriptors: Sequence[int]) -> bool:
         """Have the payload's template do it; tell whether there is one."""
-        found = self._templates.find(request.source) if self._imported is None else None
-        if found is None or (known := found[1]) is None or not known.stands_for(request.environ):
+        if self._imported is not None:
             return False
-        return known.hand_over(connection, descriptors)
+        known = self._templates.find(request.source, environ=request.environ)
+        return known is not None and known.hand_over(connection, descriptors)
 
     def _prepare_for_next(self, request: Request) -> None:
-        """Fork a template for what was just started, so that the next one is quicker. It may fail without harm."""
-        found = self._templates.find(request.source) if self._imported is None else None
-        if found is None or found[1] is not None:
+        """Want a template for what was just started, if it may come again."""
+        archive = self._templates.wants(request.source) if self._imported is None else None
+        if archive is not None:
+            self._wanted.append((archive, dict(request.environ)))
+
+    def _start_template(self) -> None:
+        """Fork one, while no request is on the stack: it would be in the memory of all later modules. It may fail."""
+        archive, environ = self._wanted.pop()
+        if not self._templates.has_room(archive):
             return
         try:
-            made = template.start(found[0], request=request, stash=self._stash, serve=self._serve_template)
+            made = template.start(
+                archive, environ=environ, scratch=self._scratch, stash=self._stash, serve=self._serve_template
+            )
         except (OSError, forking.ForkError):
             return
         try:
@@ -279,16 +298,17 @@ class _Server:
             os.waitpid(made.pid, 0)
             made.control.close()
             return
-        for other in self._templates.add(found[0], made):
-            self._part_from(other)
+        self._templates.add(archive, made)
 
     def _serve_template(self, control: socket.socket, imported: Imported) -> None:
-        _Server(control, stash=self._stash, imported_in=self._imported_in, imported=imported).serve()
+        self._wanted.clear()
+        _Server(
+            control, scratch=self._scratch, stash=self._stash, imported_in=self._imported_in, imported=imported
+        ).serve()
 
     def _template_says(self, made: Template) -> None:
-        if not template.read_ready(made):
-            self._templates.drop(made)
-            self._part_from(made)
+        if reason := template.read_ready(made):
+            self._templates.rule_out(made, reason=reason)
 
     def _part_from(self, made: Template) -> None:
         """Let it end: it does when the modules that it runs have ended."""
@@ -299,7 +319,7 @@ class _Server:
         os.waitpid(made.pid, 0)
         self._selector.unregister(watched)
         os.close(watched)
-        self._templates.drop(made)
+        self._templates.rule_out(made, reason="it ended unexpectedly")
         self._part_from(made)
 
     def _understood(self, request: Request) -> Request:
@@ -321,6 +341,7 @@ class _Server:
             code = self._payloads.code(request.source, filename=request.filename)
         except NoPayload as error:
             raise RequestError("it is no payload of Ansible's, or one of a release that is not known") from error
+        module_child.own_modules()
         room = os.dup(connection.fileno())  # for the child's
         group = _new_group()
         server = os.getpid()

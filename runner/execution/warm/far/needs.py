@@ -3,6 +3,7 @@
     roles, playbooks   -> names of actions, in the words of the task files       needs_content
     names of actions   -> source files of modules, as Ansible resolves names     needs_files
     source files       -> module utilities and third-party libraries             needs_imports
+    templates          -> lookups, which run in Ansible's own processes          needs_lookups
 
 All of it reads files and imports nothing of Ansible. It is a guess that only costs or saves time: what is missed is
 imported by the module itself, as cold. So whatever cannot be read is passed over.
@@ -17,6 +18,7 @@ from pathlib import Path
 from .needs_content import Content
 from .needs_files import Files
 from .needs_imports import Imports
+from .needs_lookups import lookups_in
 
 ALWAYS = ("setup", "command", "stat", "file", "copy")
 """Parts of `ansible.builtin` that a play uses without naming them (facts), or that are cheap and in most roles."""
@@ -29,7 +31,9 @@ class Needs:
     modules: tuple[str, ...] = ()
     """Full names of the modules that the content's tasks can run, `kubernetes.core.k8s_info`."""
     libraries: tuple[str, ...] = ()
-    """Dotted names of third-party modules that are installed, a package before its parts."""
+    """Dotted names of third-party modules that are installed and that modules import, a package before its parts."""
+    controller: tuple[str, ...] = ()
+    """The same, of what Ansible's own processes import: lookups do."""
     utilities: tuple[str, ...] = ()
     """Dotted names of module utilities, `ansible.module_utils.basic`; those of a role's own module_utils/ are not."""
 
@@ -59,7 +63,20 @@ def find(
         imports.add_utility(path)
     for name, source in modules.items():
         imports.add_module(name, source)
-    return Needs(modules=_sorted(modules), libraries=_sorted(imports.libraries), utilities=_sorted(imports.utilities))
+    return Needs(
+        modules=_sorted(modules),
+        libraries=_sorted(imports.libraries),
+        controller=_sorted(_of_lookups(content, files=files)),
+        utilities=_sorted(imports.utilities),
+    )
+
+
+def _of_lookups(content: Content, *, files: Files) -> set[str]:
+    imports = Imports(files=files)
+    for name in lookups_in(content.places):
+        if source := files.lookup(name):
+            imports.add_module(name, source)
+    return imports.libraries
 
 
 def _sorted(names: Iterable[str]) -> tuple[str, ...]:

@@ -86,6 +86,8 @@ class Content:
     """Folders named library/ beside roles and playbooks: their modules win over Ansible's."""
     utilities: list[Path] = field(default_factory=list)
     """Folders named module_utils/ beside them."""
+    places: list[Path] = field(default_factory=list)
+    """The folders of the roles and the files of the playbooks."""
     _seen: set[Path] = field(default_factory=set)
 
     def add_role(self, role: Path) -> None:
@@ -93,6 +95,7 @@ class Content:
         role = Path(role).absolute()
         if not self._first_time(role):
             return
+        self.places.append(role)
         self._beside(role)
         meta = read_yaml(_with_suffix(role / "meta/main"))
         meta = meta if isinstance(meta, Mapping) else {}
@@ -108,6 +111,7 @@ class Content:
         playbook = Path(playbook).absolute()
         if not self._first_time(playbook):
             return
+        self.places.append(playbook)
         self._beside(playbook.parent)
         for play in _list(read_yaml(playbook)):
             if isinstance(play, Mapping):

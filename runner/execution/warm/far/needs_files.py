@@ -94,6 +94,11 @@ class Files:
                 found |= dict([called])
         return found
 
+    def lookup(self, name: str) -> Source | None:
+        """Return the file of the lookup plugin *name* of a collection."""
+        found = self._find("lookup", name)
+        return found[1] if found else None
+
     def always_imported(self) -> list[Source]:
         """Return the module utilities that each payload has."""
         if self._core is None:

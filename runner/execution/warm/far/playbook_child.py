@@ -68,6 +68,9 @@ def play(order: Order) -> NoReturn:
     forking.become_child(mark=order.mark, environ=order.environ, cwd=order.cwd, session=False)
     forking.set_name(Path(order.argv[0]).name)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as ansible-runner has pexpect do
+    # ansible-runner catches these, so what it starts has the default, also where the operator was told to ignore them
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     forking.rebuild_stdio()
     imported = warmup.imported()
     if imported.said:

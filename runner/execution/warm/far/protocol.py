@@ -82,6 +82,8 @@ class Ended:
     id: int
     code: int
     """Its exit code, negative for a signal."""
+    cold_modules: int = 0
+    """Modules of whatever run that the server of modules refused since the last message of this kind."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,6 +42,8 @@ _DRAINING = "the server is draining"
 _LEAVING = "the server is ending"
 _MODULE_SERVER_DIED = "the server of modules died"
 _MALFUNCTION = 1
+_TOLD = 200
+"""Different things that forks may have logged; their number is bounded nowhere else."""
 _IDLE = 0.02
 """Seconds without anything to do, and without a run, after which a process is made ready for the next run."""
 
@@ -82,18 +84,22 @@ def prepare(start: Start) -> Prepared:
         roles_path=start.roles_path,
         collections_path=(collections_path := _collections_path()),
     )
-    probed = probe.probe(found.libraries)
-    libraries = environment.import_libraries(probed.good)
+    probed = probe.probe(dict.fromkeys((*found.libraries, *found.controller)))
+    good = frozenset(probed.good)
     modules = module_server.fork(
-        scratch=start.scratch, needs=found, libraries=libraries, collections_path=collections_path
+        scratch=start.scratch,
+        needs=found,
+        libraries=[name for name in found.libraries if name in good],
+        collections_path=collections_path,
     )
+    environment.import_libraries(name for name in found.controller if name in good)
     from . import warmup  # noqa: PLC0415 - no module may find what it imports
 
     return Prepared(
         core=warmup.prepare(start, modules.address, modules=found.modules),
-        preloaded=(*libraries.names, *found.utilities),
+        preloaded=(*probed.good, *found.utilities),
         module_server=modules.pid,
-        notes=_notes([*probed.failed, *libraries.failed], odd=probed.odd),
+        notes=_notes(probed.failed, odd=probed.odd),
     )
 
 
@@ -152,6 +158,7 @@ class Server:
         self._runs: dict[int, Run] = {}
         """By process id."""
         self._told: set[tuple[str, str]] = set()
+        self._cold_modules = 0
         self._module_server: int | None = None
         self._ready: Ready
         self._closed: str | None = None
@@ -235,8 +242,9 @@ class Server:
     def _hand_on(self, notes: Sequence[Note]) -> None:
         """Send what forks told, each thing once: it is the same for each run of a kind."""
         for note in notes:
+            self._cold_modules += note.message == telling.COLD_MODULE
             same = (note.message, str(note.fields))
-            if same not in self._told:
+            if same not in self._told and len(self._told) < _TOLD:
                 self._told.add(same)
                 self._send(note)
 
@@ -328,7 +336,8 @@ class Server:
         elif run := self._runs.pop(pid, None):
             if code == forking.BROKEN:
                 self._note("error", "A forked run broke before Ansible began; its standard error tells", run=run.id)
-            self._send(Ended(id=run.id, code=code))
+            self._send(Ended(id=run.id, code=code, cold_modules=self._cold_modules))
+            self._cold_modules = 0
 
     def _retire(self, reason: str, *, code: int) -> None:
         self._fail("The fork server takes no run any more", reason=reason, exit=code)

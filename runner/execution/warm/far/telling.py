@@ -13,6 +13,8 @@ from typing import Any
 
 from .protocol import Note, ProtocolError, decode, encode
 
+COLD_MODULE = "Modules are started cold"
+"""Told by the server of modules for each one that it refuses; the server of runs counts them."""
 _LIMIT = 4096
 """Bytes that the kernel writes to a pipe in one piece, so that lines of several processes never mix."""
 

@@ -25,14 +25,11 @@ def load() -> None:
 
 def serve(scratch: str, *, playbook: str) -> None:
     """Fork a module server for *playbook*, and have Ansible's connections use it."""
-    parts = ("environment", "marking", "module_client", "module_server", "needs")
-    environment, marking, client, server, needs = (
-        importlib.import_module(f"ansible_operator_warm.{part}") for part in parts
-    )
+    parts = ("marking", "module_client", "module_server", "needs")
+    marking, client, server, needs = (importlib.import_module(f"ansible_operator_warm.{part}") for part in parts)
     marking.remember()
     found = needs.find(roles=[], playbooks=[playbook])
-    libraries = environment.import_libraries(found.libraries)
-    address = server.fork(scratch=scratch, needs=found, libraries=libraries).address
+    address = server.fork(scratch=scratch, needs=found, libraries=found.libraries).address
     vars(client)["ADDRESS"] = address
     loader = importlib.import_module("ansible.plugins.loader")
     loader.connection_loader.add_directory(str(FAR / "plugins" / "connection"))

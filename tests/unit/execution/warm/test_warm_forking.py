@@ -71,6 +71,15 @@ LAST_DEEDS = {
         leaked.write('all of it')
         binary = open('binary', 'wb')
         binary.write(b'bytes')""",
+    "so are files of classes that are derived from Python's": """
+        import io
+        class Middle(io.TextIOWrapper): pass
+        class Own(Middle): pass
+        class Buffer(io.BufferedRandom): pass
+        leaked = Own(open('leaked', 'wb'))
+        leaked.write('all of it')
+        buffer = Buffer(io.FileIO('buffer', 'w+'))
+        buffer.write(b'bytes')""",
     "files that have the parent's descriptors hold nothing of the parent's": """
         files = [open(f'file{number}', 'w') for number in range(8)]
         print('main')""",

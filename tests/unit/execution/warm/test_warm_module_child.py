@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from runner.execution.warm.far.module_child import Request, RequestError, own_limits, read_request, write_request
+from runner.execution.warm.far import PACKAGE
+from runner.execution.warm.far.module_child import (
+    Request,
+    RequestError,
+    own_limits,
+    own_modules,
+    read_request,
+    write_request,
+)
 from runner.execution.warm.far.shell import Shells
 
 
@@ -59,3 +69,13 @@ def test_what_cannot_be_read_goes_the_ordinary_way(tmp_path: Path) -> None:
     for path in (tmp_path / "missing", tmp_path):
         with pytest.raises(RequestError, match="payload"):
             sent(request(script=str(path), source=b""))
+
+
+def test_a_module_of_the_server_that_is_loaded_later_is_known_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are taken out of a module's sight, whenever their names were looked for before."""
+    others = own_modules()
+    name = f"{PACKAGE}.late"
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    assert own_modules() == (*others, name)
+    monkeypatch.delitem(sys.modules, name)
+    assert own_modules() == others

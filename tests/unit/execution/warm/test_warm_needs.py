@@ -26,6 +26,8 @@ def collections(tmp_path: Path) -> Path:
     _write(plugins / "modules/turn.py", "from ..module_utils.gears import Gear\nfrom ..module_utils import teeth\n")
     _write(plugins / "modules/plain.py", "import json\n")
     _write(plugins / "modules/new_name.py", "from ..module_utils.old_gears import Gear\n")
+    _write(plugins / "lookup/wheel.py", "import yaml.nodes\nfrom ..module_utils import teeth\n")
+    _write(plugins / "lookup/spoke.py", "import jinja2.nodes\n")
     _write(plugins / "module_utils/__init__.py", "")
     _write(plugins / "module_utils/gears/__init__.py", "from . import inner\n")
     _write(
@@ -144,6 +146,43 @@ def test_imports_are_followed_through_utilities(tmp_path: Path, collections: Pat
     assert {f"{below}.gears", f"{below}.gears.inner", f"{below}.teeth"} <= set(needs.utilities)
     assert "ansible.module_utils.six" in needs.utilities
     assert {"yaml", "yaml.nodes"} <= set(needs.libraries)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("tasks/main.yml", "- debug: {msg: \"{{ lookup('acme.tools.wheel', 'x') }}\"}\n"),
+        ("vars/main.yaml", 'one: "{{ q(\\"acme.tools.wheel\\", 1) }}"\n'),
+        ("defaults/main.yml", "one: \"{{ query( 'acme.tools.wheel') }}\"\n"),
+        ("templates/deep/one.j2", 'a {{ lookup("acme.tools.wheel") }} b'),
+        ("tasks/other.yml", "- debug:\n  with_acme.tools.wheel: [1]\n"),
+    ],
+)
+def test_lookups_of_collections_are_found_wherever_a_role_names_them(
+    path: str, text: str, tmp_path: Path, collections: Path
+) -> None:
+    """What a named lookup imports is what Ansible's own processes need, and no module does."""
+    _write(tmp_path / "roles/one" / path, text)
+    if path != "tasks/main.yml":
+        _write(tmp_path / "roles/one/tasks/main.yml", "- ping:\n")
+    needs = find(roles=[str(tmp_path / "roles/one")], playbooks=[], collections_path=[str(collections)])
+    assert {"yaml", "yaml.nodes"} <= set(needs.controller)
+    assert "jinja2" not in needs.controller
+    assert "yaml" not in needs.libraries
+
+
+def test_lookups_in_playbooks_and_in_roles_that_they_name_are_found(tmp_path: Path, collections: Path) -> None:
+    """A playbook's own templates count, and those of its roles; builtin lookups and unknown ones are passed over."""
+    _write(tmp_path / "roles/one/vars/main.yml", "one: \"{{ lookup('acme.tools.spoke') }}\"\n")
+    lookups = "{{ lookup('acme.tools.wheel') + lookup('ansible.builtin.env', 'A') + lookup('acme.tools.none') }}"
+    playbook = _write(tmp_path / "play.yml", f'- hosts: all\n  roles: [one]\n  vars: {{a: "{lookups}"}}\n')
+    needs = find(
+        roles=[],
+        playbooks=[str(playbook)],
+        roles_path=[str(tmp_path / "roles")],
+        collections_path=[str(collections)],
+    )
+    assert {"yaml", "jinja2"} <= set(needs.controller)
 
 
 def test_what_is_not_installed_or_standard_is_no_library(tmp_path: Path) -> None:

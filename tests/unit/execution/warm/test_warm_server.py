@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.execution.warm.far import forking, marking
+from runner.execution.warm.far import forking, marking, telling
 from runner.execution.warm.far.protocol import (
     LIMIT,
     Drain,
@@ -339,6 +339,17 @@ async def test_what_runs_tell_reaches_the_operator_once() -> None:
         assert await operator.left() == 0
         told = [m for m in operator.seen if isinstance(m, Note) and m.message == "what a run says"]
         assert [(note.run, note.fields["reason"]) for note in told] == [(1, "same"), (4, "other")]
+
+
+async def test_modules_that_went_cold_are_counted_with_the_end_of_a_run() -> None:
+    """The log has each reason once, the count has every module."""
+    async with serving() as operator:
+        for number, what in enumerate(["cold module", "cold module", "same"], start=1):
+            await operator.send(a_run(number, "tell", what, "1"))
+            await operator.ended(number)
+        ends = [message.cold_modules for message in operator.seen if isinstance(message, Ended)]
+        notes = [m for m in operator.seen if isinstance(m, Note) and m.message == telling.COLD_MODULE]
+        assert (ends, len(notes)) == ([1, 1, 0], 1)
 
 
 async def test_what_the_server_of_modules_tells_reaches_the_operator() -> None:

@@ -32,8 +32,7 @@ def main(folder: str, *, before: str) -> None:
     exec(before, dict(parts))  # noqa: S102 - the test's own
     parts["marking"].remember()
     nothing = parts["needs"].Needs(modules=(), libraries=(), utilities=())
-    libraries = parts["environment"].import_libraries(())
-    print(parts["module_server"].fork(scratch=folder, needs=nothing, libraries=libraries).pid, flush=True)
+    print(parts["module_server"].fork(scratch=folder, needs=nothing, libraries=()).pid, flush=True)
     sys.stdin.read()
 
 

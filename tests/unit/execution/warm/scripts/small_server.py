@@ -53,7 +53,8 @@ def play(run: Run) -> NoReturn:
     if run.argv[0] == "raise":
         raise RuntimeError("ours")
     if run.argv[0] == "tell":
-        telling.tell("what a run says", reason=run.argv[1], data="x" * int(run.argv[2]))
+        message = telling.COLD_MODULE if run.argv[1] == "cold module" else "what a run says"
+        telling.tell(message, reason=run.argv[1], data="x" * int(run.argv[2]))
         os._exit(0)
     forking.become_child(mark=run.ident, environ=run.environ, cwd=run.cwd)
     forking.run_and_leave(lambda: _do(list(run.argv)))

@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import time
+from pathlib import Path
 
 from runner.execution.warm.far.protocol import (
     Drain,
@@ -81,6 +82,9 @@ class StandIn:
             case "exits":
                 print("no such library", file=sys.stderr, flush=True)
                 sys.exit(3)
+            case "trouble" if (trouble := Path(os.environ["HOME"]) / "trouble").exists():
+                print(trouble.read_text(encoding="utf-8"), file=sys.stderr, flush=True)
+                sys.exit(3)
             case "garbage":
                 self.connection.sendall(b"what?\n")
                 time.sleep(1000)
@@ -125,7 +129,9 @@ class StandIn:
         for pid in list(self.runs):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                self.send(Ended(id=self.runs.pop(pid).id, code=os.waitstatus_to_exitcode(status)))
+                code = os.waitstatus_to_exitcode(status)
+                cold = 3 if MOOD == "cold modules" else 0
+                self.send(Ended(id=self.runs.pop(pid).id, code=code, cold_modules=cold))
 
 
 def main() -> int:

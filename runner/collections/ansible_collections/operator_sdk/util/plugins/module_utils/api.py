@@ -14,7 +14,7 @@ from ansible.module_utils.basic import AnsibleModule, env_fallback, missing_requ
 
 try:
     import kubernetes
-    from kubernetes.dynamic import DynamicClient
+    from kubernetes.dynamic import DynamicClient, LazyDiscoverer
     from kubernetes.dynamic.exceptions import (
         ConflictError,
         DynamicApiError,
@@ -26,6 +26,7 @@ try:
     IMPORT_PROBLEM = None
 except ImportError:
     IMPORT_PROBLEM = traceback.format_exc()
+    LazyDiscoverer = object
     ConflictError = DynamicApiError = NotFoundError = ResourceNotFoundError = ResourceNotUniqueError = Exception
 
 CONFLICT_TRIES = 10
@@ -76,10 +77,9 @@ def connect(module: AnsibleModule) -> Any:
         raise Failure(f"cannot use the Kubernetes configuration: {error}") from error
     _override(params, configuration)
     try:
-        return DynamicClient(kubernetes.client.ApiClient(configuration))
+        return DynamicClient(kubernetes.client.ApiClient(configuration), discoverer=Kinds)
     except Exception as error:  # urllib3's and the client's own, by version
-        host = _USER.sub("//", configuration.host)
-        raise Failure(f"cannot reach the API server at {host}: {error}") from error
+        raise _unreachable(configuration, error) from error
 
 
 def _says_all(params: Mapping[str, Any]) -> bool:
@@ -125,8 +125,52 @@ def _override(params: Mapping[str, Any], configuration: Any) -> None:
         configuration.api_key = {"authorization": value, "BearerToken": value}
 
 
+class Kinds(LazyDiscoverer):  # type: ignore[misc]  # the client has no types
+    """The kinds that an API server has, as `client.resources`, which asks for nothing before it is asked itself.
+
+    The client's own asks for the server's version and all groups when it is made, and writes a file of what it found.
+    """
+
+    def __init__(self, client: Any, cache_file: str | None) -> None:
+        """Keep what a first search needs."""
+        self.client = client
+        self._file = cache_file
+        self._begun = False
+
+    def at(self, api_version: str, *, kind: str) -> Any:
+        """Return the resource *kind* of *api_version*, or None where its document alone doesn't tell: see `search`."""
+        group, _, version = api_version.rpartition("/")
+        if not version or "/" in group:
+            return None
+        prefix = "apis" if group else "api"
+        try:
+            found = self.get_resources_for_api_version(prefix, group, version, True).get(kind, [])  # noqa: FBT003 - the client's interface
+        except DynamicApiError:
+            return None
+        except Exception as error:  # as in `connect`
+            raise _unreachable(self.client.configuration, error) from error
+        return found[0] if len(found) == 1 and found[0].kind == kind else None
+
+    def search(self, **query: Any) -> Any:
+        """Return what there is of *query*, as the client's own does."""
+        if not self._begun:
+            try:
+                super().__init__(self.client, self._file)
+            except Exception as error:  # as in `connect`
+                raise _unreachable(self.client.configuration, error) from error
+            self._begun = True
+        return super().search(**query)
+
+
+def _unreachable(configuration: Any, error: Exception) -> Failure:
+    host = _USER.sub("//", configuration.host)
+    return Failure(f"cannot reach the API server at {host}: {error}")
+
+
 def find_resource(client: Any, *, kind: str, api_version: str) -> Any:
     """Return the resource of *api_version* that is called *kind*: its kind, plural, singular or a short name."""
+    if (found := client.resources.at(api_version, kind=kind)) is not None:
+        return found
     for query in ({"kind": kind}, {"name": kind}, {"singular_name": kind}, {"short_names": [kind]}):
         try:
             return client.resources.get(api_version=api_version, **query)

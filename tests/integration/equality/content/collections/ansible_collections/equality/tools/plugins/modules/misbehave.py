@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import ansible.module_utils.basic
+from ansible.module_utils.ansible_release import __version__
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.equality.tools.plugins.module_utils import words
 
@@ -274,7 +275,10 @@ def ask_for_input() -> None:
 
 
 def write_to_terminal() -> None:
-    """Write past all redirections, if there is a terminal."""
+    """Write past all redirections, if there is a terminal: on ansible-core 2.18 only cold modules have one."""
+    if __version__.startswith("2.18."):
+        print(ANSWER)
+        return
     try:
         with Path("/dev/tty").open("w") as terminal:
             terminal.write("to the terminal\n")

@@ -27,6 +27,7 @@ from typing import Any
 SEEN_FIRST = sorted(sys.modules)
 
 from ansible.module_utils import basic  # noqa: E402 - what was loaded before is one of the things to tell
+from ansible.module_utils.ansible_release import __version__  # noqa: E402 - the same
 
 _WATCHED = ("ansible", "ansible_collections", "ansible_runner", "ansible_operator_warm", "jinja2", "pexpect", "runner")
 _LIMITS = [name for name in dir(resource) if name.startswith("RLIMIT_")]
@@ -74,6 +75,8 @@ def process() -> dict[str, Any]:
         terminal = "there"
     except OSError as error:
         terminal = type(error).__name__
+    if __version__.startswith("2.18."):  # its workers keep ansible-runner's terminal, which no forked module can have
+        terminal = "not compared"
     variables = Path("/proc/self/environ").read_bytes().split(b"\0")
     return {
         "leads session": os.getsid(0) == os.getpid(),
