@@ -144,6 +144,7 @@ class _Processes:
         family = {self.operator: "operator", self.server: "fork server", self.runner: "ansible-runner"}
         family[self.playbook] = "ansible-playbook"
         modules = {child for child in _children(self.server) if _name(child) == _MODULES}
+        modules |= {child for module in modules for child in _children(module)}  # those that modules are forked from
         family |= dict.fromkeys(modules, "modules")
         names = dict.fromkeys([*family.values(), "the tasks' processes", "modules", "Kubernetes and etcd"], 0.0)
         for _, parent, child in trace.forks:

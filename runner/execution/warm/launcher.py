@@ -79,6 +79,7 @@ class WarmLauncher:
         """How often something changed on disk."""
         self._changed_at = float("-inf")
         self._changed_now = asyncio.Event()
+        self._died_now = asyncio.Event()
         self._replaced_at = float("-inf")
         self._left_now = asyncio.Event()
         self._ended_now = asyncio.Event()
@@ -165,16 +166,21 @@ class WarmLauncher:
             self._settled.set()
 
     async def _back_off(self) -> None:
-        """After failures wait, but not where something has changed that may have been the reason."""
-        if not self._tries.failures:
-            return
-        pause = self._tries.pause
-        waits = [asyncio.create_task(self._clock.sleep(pause)), asyncio.create_task(self._changed_now.wait())]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in waits:
-                task.cancel()
+        """After failures wait, but not where something has changed that may have been the reason.
+
+        A server that leaves meanwhile, so that runs are cold from then on, counts anew: it mostly ends the wait.
+        """
+        while self._tries.failures:
+            self._died_now.clear()
+            early = (self._changed_now.wait(), self._died_now.wait())
+            waits = [asyncio.create_task(each) for each in (self._clock.sleep(self._tries.pause), *early)]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in waits:
+                    task.cancel()
+            if not self._died_now.is_set():
+                return
 
     async def _wait_while_right(self) -> None:
         """Wait where the present server is right and followed another such one a moment ago."""
@@ -272,6 +278,7 @@ class WarmLauncher:
     def _want_after(self, server: ForkServer, *, why: str) -> None:
         """Want a server in the place of one that did not do; soon, unless it was young."""
         self._tries.died(steady=self._clock.monotonic() - self._born[server] > _STEADY)
+        self._died_now.set()
         self._want(why, start=Start.DIED)
 
     def _leave_current(self, why: str, *, cold: Cold) -> ForkServer | None:

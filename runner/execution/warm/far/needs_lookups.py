@@ -6,6 +6,7 @@ What they import is loaded in the play server, and nothing else is: a process wi
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -24,7 +25,8 @@ def lookups_in(places: Iterable[Path]) -> set[str]:
 
 def _named(path: Path) -> Iterator[str]:
     try:
-        text = path.read_bytes() if path.stat().st_size <= _LARGEST else b""
+        found = path.stat()
+        text = path.read_bytes() if stat.S_ISREG(found.st_mode) and found.st_size <= _LARGEST else b""
     except OSError:
         return
     for groups in _NAMED.findall(text):
@@ -39,4 +41,4 @@ def _files(places: Iterable[Path]) -> Iterator[Path]:
             below = sorted(place.rglob("*")) if place.is_dir() else [place]
         except OSError:
             continue
-        yield from (path for path in below if path.suffix in _SUFFIXES and path.is_file())
+        yield from (path for path in below if path.suffix in _SUFFIXES)

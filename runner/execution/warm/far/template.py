@@ -34,9 +34,9 @@ from . import effects, environment, forking, marking, telling
 from .imported import Imported, NotImportable, import_payload, module_in
 from .stash import Stash
 
-_ASKED = os.environ.get("ANSIBLE_OPERATOR_TEMPLATES", "")
-"""What the operator was started with: 0 switches templates off, 1 on for ansible-core 2.18 too."""
-ENABLED = _ASKED != "0"
+ENABLED = os.environ.get("ANSIBLE_OPERATOR_TEMPLATES") == "1"
+"""What the operator was started with. Off unless asked for: texts that a module makes of a fault in its imports aren't
+yet those of a cold one, see docs/critiques.md."""
 KEPT = 3
 """Templates at a time; each is a process with some 18 MiB of its own. Who comes later goes the ordinary way: in a ring
 of four payloads the least recently used one would always be the next, and each module would cost a template."""
@@ -48,9 +48,7 @@ _REMEMBERED = 256
 """Payloads of which is known that they came."""
 _MISSES = 3
 """Modules in a row for which a template is of no use, as their environment differs where its imports read it."""
-_BEFORE_ZIP = rb"(?:ZIPDATA = |zip_data=)" if _ASKED == "1" else rb"zip_data="
-"""The former is ansible-core 2.18's, on which cold modules have not been compared with those of templates."""
-_ZIP = re.compile(_BEFORE_ZIP + rb"['\"]([A-Za-z0-9+/=]{256,})['\"]")
+_ZIP = re.compile(rb"(?:ZIPDATA = |zip_data=)['\"]([A-Za-z0-9+/=]{256,})['\"]")
 _ALWAYS_NEW = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})
 _TOLD = 50
 """Reasons that are told; each is told once."""

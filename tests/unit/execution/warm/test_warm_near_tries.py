@@ -160,6 +160,28 @@ async def _change(path: Path, text: str, *, one: Timed, count: int) -> None:
     await eventually(lambda: one.launcher.changes == count and one.clock.sleeping == 1)
 
 
+async def test_a_death_ends_the_wait_for_a_replacement_that_cannot_start(bench: NearBench) -> None:
+    """While a server goes on the next try may be far away; when it dies after a long life one starts at once."""
+    trouble, tasks = bench.root / "trouble", bench.root / "roles/r/tasks/main.yml"
+    tasks.parent.mkdir(parents=True)
+    tasks.write_text("")
+    async with timed(bench, bench.plan("trouble", content=WarmContent(roles=(bench.root / "roles/r",)))) as one:
+        await eventually(lambda: bench.records(IS_READY))
+        trouble.write_text("bad line 3")
+        await _change(tasks, "- copy:\n", one=one, count=1)
+        await one.clock.advance(CHANGED)
+        for times in range(1, 9):
+            await eventually(lambda: one.starts("changed", "failed") + one.starts("failed", "failed") == times)  # noqa: B023
+            await eventually(lambda: one.clock.sleeping == 1)
+            if times < 8:
+                await one.clock.advance(2.0**times)
+        trouble.unlink()
+        before = one.clock.monotonic()
+        os.kill(int(str(bench.records(IS_READY)[0]["pid"])), signal.SIGKILL)
+        await eventually(lambda: len(bench.records(IS_READY)) == 2)
+        assert one.clock.monotonic() == before
+
+
 async def test_a_death_is_counted_as_the_reason_of_the_next_start_and_of_cold_plays(bench: NearBench) -> None:
     """So an alert can tell a fork server that crashes from content that somebody changes."""
     async with timed(bench, bench.plan()) as one:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -183,6 +184,16 @@ def test_lookups_in_playbooks_and_in_roles_that_they_name_are_found(tmp_path: Pa
         collections_path=[str(collections)],
     )
     assert {"yaml", "jinja2"} <= set(needs.controller)
+
+
+def test_what_is_no_file_is_not_opened_for_lookups(tmp_path: Path, collections: Path) -> None:
+    """A pipe, a folder and a broken link with the name of a task file are passed over."""
+    role = _write(tmp_path / "roles/one/vars/main.yml", "one: \"{{ lookup('acme.tools.wheel') }}\"\n").parents[1]
+    os.mkfifo(role / "pipe.yml")
+    (role / "folder.yml").mkdir()
+    (role / "broken.yml").symlink_to(role / "nowhere")
+    needs = find(roles=[str(role)], playbooks=[], collections_path=[str(collections)])
+    assert "yaml" in needs.controller
 
 
 def test_what_is_not_installed_or_standard_is_no_library(tmp_path: Path) -> None:
