@@ -5,6 +5,7 @@ Needs root and /sys/kernel/tracing. Times are those of the monotonic clock, as `
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,16 +58,21 @@ def recorded() -> Iterator[Trace]:
     try:
         for name, value in (("trace_clock", "mono"), ("buffer_size_kb", _BUFFER), ("trace", ""), ("tracing_on", "1")):
             (_TRACING / name).write_text(value)
-        for name in _EVENTS:
-            (_TRACING / name).write_text("1")
+        _switch("1")
     except OSError as error:
+        with contextlib.suppress(OSError):
+            _switch("0")
         raise RuntimeError(f"{_TRACING} cannot be used: {error}; run this as root on Linux, with tracefs") from error
     try:
         yield trace
     finally:
-        for name in _EVENTS:
-            (_TRACING / name).write_text("0")
-        parse((_TRACING / "trace").read_text(errors="replace"), into=trace)
+        _switch("0")
+    parse((_TRACING / "trace").read_text(errors="replace"), into=trace)
+
+
+def _switch(value: str) -> None:
+    for name in _EVENTS:
+        (_TRACING / name).write_text(value)
 
 
 def parse(text: str, *, into: Trace) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,13 +73,13 @@ async def measure_all(plan: Plan, *, results: Results) -> None:
             held=plan.held,
             ec2=_emulator(plan),
         )
-        kinds = await _install(ground)
+        kinds = await install(ground)
         stage = Stage(plan=plan, ground=ground, kinds=kinds, way=way, results=results)
         try:
             await _sections(stage)
         finally:
             if not plan.own_plane:
-                await _remove(stage)
+                await remove(ground, kinds=kinds)
 
 
 async def _sections(stage: Stage) -> None:
@@ -163,22 +163,23 @@ def _emulator(plan: Plan) -> str:
     return endpoint
 
 
-async def _install(ground: Ground) -> dict[str, Resource]:
+async def install(ground: Ground) -> dict[str, Resource]:
+    """Install the kinds that operators under test serve."""
     kinds = {kind: await install_crd(ground.kube, crd(kind, group=ground.group)) for kind in KINDS}
     ec2 = await install_crd(ground.kube, yaml.safe_load((ROOT / "crds" / "ec2instances.yaml").read_text()))
     return {**kinds, EC2_KIND: ec2}
 
 
-async def _remove(stage: Stage) -> None:
+async def remove(ground: Ground, *, kinds: Mapping[str, Resource]) -> None:
     """Remove what was made on a control plane that is not ours alone."""
-    kube, mark = stage.ground.kube, stage.ground.group.partition(".")[0]
-    for obj in await kube.list(stage.kinds[EC2_KIND]):
+    kube, mark = ground.kube, ground.group.partition(".")[0]
+    for obj in await kube.list(kinds[EC2_KIND]):
         namespace = obj["metadata"]["namespace"]
         if namespace.startswith(mark):
             body = {"metadata": {"finalizers": None}}
-            await kube.patch(stage.kinds[EC2_KIND], namespace=namespace, name=name_of(obj), body=body)
+            await kube.patch(kinds[EC2_KIND], namespace=namespace, name=name_of(obj), body=body)
     for kind in KINDS:
-        await remove_crd(kube, f"{stage.kinds[kind].plural}.{stage.ground.group}")
+        await remove_crd(kube, f"{kinds[kind].plural}.{ground.group}")
     for namespace in await kube.list(NAMESPACES):
         if name_of(namespace).startswith(f"{mark}-"):
             await kube.delete(NAMESPACES, name=name_of(namespace))

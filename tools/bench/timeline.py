@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from runner.execution.warm.far import procfs
 from runner.kube.client import KubeClient
 from runner.localdev.cache import kubernetes_version
 from runner.localdev.plane import PlaneOptions
 from runner.settings import KubeSettings
-from runner.testing.cluster import crd, install_crd, remove_crd
 from tools.bench import latency
 from tools.bench.catalogue import ONE_TASK, THREE_TASKS
-from tools.bench.content import KINDS
 from tools.bench.content import ONE_TASK as ONE_TASK_KIND
 from tools.bench.content import THREE_TASKS as THREE_TASKS_KIND
 from tools.bench.contestants import WARM, Ground, own, started
 from tools.bench.ftrace import Trace, recorded
+from tools.bench.stage import install, remove
 from tools.bench.watching import completion, successful
 from tools.machine import commit, control_plane, load, moment
 from tools.proxy_bench.target import direct, opened
@@ -66,7 +66,7 @@ async def _measure(kubeconfig: Path, *, options: argparse.Namespace, folder: Pat
     async with KubeClient(settings=settings) as kube, opened(await direct(kubeconfig)) as way:
         group = f"timeline{secrets.token_hex(2)}.example.com"
         ground = Ground(kube=kube, kubeconfig=kubeconfig, folder=folder, group=group, held=1, ec2="")
-        kinds = {kind: await install_crd(kube, crd(kind, group=group)) for kind in KINDS}
+        kinds = await install(ground)
         try:
             async with (
                 started(own(WARM), ground=ground) as running,
@@ -74,8 +74,7 @@ async def _measure(kubeconfig: Path, *, options: argparse.Namespace, folder: Pat
             ):
                 return [part async for part in _rounds(lane, number=options.rounds)]
         finally:
-            for kind in KINDS:
-                await remove_crd(kube, f"{kinds[kind].plural}.{group}")
+            await remove(ground, kinds=kinds)
 
 
 async def _rounds(lane: latency.Lane, *, number: int) -> AsyncIterator[Mapping[str, float]]:
@@ -162,13 +161,11 @@ class _Processes:
 
 
 def _children(pid: int) -> Sequence[int]:
-    return [
-        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
-    ]
+    return [child for child, parent in procfs.parents().items() if parent == pid]
 
 
 def _name(pid: int) -> str:
-    return Path(f"/proc/{pid}/comm").read_text().strip()
+    return procfs.read(pid, "comm").decode().strip()
 
 
 if __name__ == "__main__":

@@ -64,10 +64,17 @@ class Timed:
     def _value(self, name: str, **labels: str) -> float:
         return self.registry.get_sample_value(name, labels) or 0.0
 
-    async def failed(self, times: int) -> None:
-        """Wait until so many starts have failed, and the next one is waited for."""
-        await eventually(lambda: self.starts("first", "failed") + self.starts("failed", "failed") == times)
+    async def failed(self, times: int, *, first: str = "first") -> None:
+        """Wait until so many starts have failed, and the next one is waited for; *first* is why the first one was."""
+        await eventually(lambda: self.starts(first, "failed") + self.starts("failed", "failed") == times)
         await eventually(lambda: self.clock.sleeping == 1)
+
+    async def fail(self, times: int, *, first: str = "first") -> None:
+        """Let so many starts fail, each after its pause, until the next one is waited for."""
+        for done in range(1, times):
+            await self.failed(done, first=first)
+            await self.clock.advance(min(2.0**done, 600))
+        await self.failed(times, first=first)
 
     async def play(self, line: str = "true") -> None:
         """Run a shell line as a play."""
@@ -115,10 +122,7 @@ async def test_a_change_on_disk_ends_the_wait_after_failed_starts(bench: NearBen
     trouble = bench.root / "trouble"
     trouble.write_text("bad ansible.cfg")
     async with timed(bench, bench.plan("trouble")) as one:
-        for times in range(1, 11):
-            await one.failed(times)
-            await one.clock.advance(min(2.0**times, 600))
-        await one.failed(11)
+        await one.fail(11)
         trouble.unlink()
         before = one.clock.monotonic()
         (bench.root / ".ansible.cfg").write_text("[defaults]\n")
@@ -170,11 +174,7 @@ async def test_a_death_ends_the_wait_for_a_replacement_that_cannot_start(bench: 
         trouble.write_text("bad line 3")
         await _change(tasks, "- copy:\n", one=one, count=1)
         await one.clock.advance(CHANGED)
-        for times in range(1, 9):
-            await eventually(lambda: one.starts("changed", "failed") + one.starts("failed", "failed") == times)  # noqa: B023
-            await eventually(lambda: one.clock.sleeping == 1)
-            if times < 8:
-                await one.clock.advance(2.0**times)
+        await one.fail(8, first="changed")
         trouble.unlink()
         before = one.clock.monotonic()
         os.kill(int(str(bench.records(IS_READY)[0]["pid"])), signal.SIGKILL)
