@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from . import addresses, forking, marking, module_child, pages, telling, template
+from . import addresses, aws_data, forking, marking, module_child, pages, telling, template
 from .environment import ImportedIn, import_libraries
 from .imported import Imported
 from .module_child import Request, RequestError
@@ -86,11 +86,19 @@ def fork(*, scratch: str, needs: Needs, libraries: Sequence[str], collections_pa
         listener.listen(_BACKLOG)
         pid = forking.fork()
         if pid == 0:
-            _serve(listener, scratch=scratch, parent=parent, stash=stash, libraries=libraries)
+            _serve(listener, scratch=scratch, parent=parent, stash=stash, libraries=libraries, services=needs.services)
     return ModuleServer(pid=pid, address=address, sources=known)
 
 
-def _serve(listener: socket.socket, *, scratch: str, parent: int, stash: Stash, libraries: Sequence[str]) -> NoReturn:
+def _serve(
+    listener: socket.socket,
+    *,
+    scratch: str,
+    parent: int,
+    stash: Stash,
+    libraries: Sequence[str],
+    services: Sequence[str],
+) -> NoReturn:
     code = 1
     try:
         forking.set_name("warm-modules")
@@ -98,6 +106,7 @@ def _serve(listener: socket.socket, *, scratch: str, parent: int, stash: Stash, 
         keep = (listener.fileno(), *telling.descriptors())
         forking.become_child(mark=marking.ROOM, environ=dict(os.environ), cwd=None, keep=keep)
         imported = import_libraries((*libraries, *_PRELOADED, *stash.standard_library()))
+        aws_data.keep(services)
         gc.disable()
         gc.collect()
         gc.freeze()

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .aws_data import services_in
 from .needs_content import Content
 from .needs_files import Files
 from .needs_imports import Imports
@@ -36,6 +37,8 @@ class Needs:
     """The same, of what Ansible's own processes import: lookups do."""
     utilities: tuple[str, ...] = ()
     """Dotted names of module utilities, `ansible.module_utils.basic`; those of a role's own module_utils/ are not."""
+    services: tuple[str, ...] = ()
+    """AWS services that modules make clients of, `ec2`."""
 
 
 def find(
@@ -68,6 +71,7 @@ def find(
         libraries=_sorted(imports.libraries),
         controller=_sorted(_of_lookups(content, files=files)),
         utilities=_sorted(imports.utilities),
+        services=_sorted(services_in(source.path for source in modules.values())),
     )
 
 
