@@ -50,22 +50,32 @@ class Floor:
 
     async def serve(self) -> None:
         """Make the calls for each object that is new or has a new spec, for ever."""
-        listed = await self._call("GET", self.path)
-        self.version = listed["metadata"]["resourceVersion"]
         while True:
-            with contextlib.suppress(TimeoutError):  # a kind of which no object is made for a minute
-                await self._follow()
+            listed = await self._call("GET", self.path)
+            for obj in listed["items"]:
+                await self._seen(obj)
+            self.version = listed["metadata"]["resourceVersion"]
+            while self.version:
+                with contextlib.suppress(TimeoutError):  # a kind of which no object is made for a minute
+                    await self._follow()
 
     async def _follow(self) -> None:
         query = f"watch=true&resourceVersion={self.version}"
         async with self.way.opened(Sent(target=f"{self.path}?{query}", headers={"Accept": JSON})) as response:
             async for line in response.content:
                 event = json.loads(line)
-                metadata = event["object"]["metadata"]
-                self.version = metadata["resourceVersion"]
-                if event["type"] != "DELETED" and self.served.get(metadata["uid"]) != metadata["generation"]:
-                    self.served[metadata["uid"]] = metadata["generation"]
-                    await self._reconcile(metadata["name"])
+                if event["type"] == "ERROR":  # the version is too old: there is nothing else to be told
+                    self.version = ""
+                    return
+                self.version = event["object"]["metadata"]["resourceVersion"]
+                if event["type"] != "DELETED":
+                    await self._seen(event["object"])
+
+    async def _seen(self, obj: Object) -> None:
+        metadata = obj["metadata"]
+        if self.served.get(metadata["uid"]) != metadata["generation"]:
+            self.served[metadata["uid"]] = metadata["generation"]
+            await self._reconcile(metadata["name"])
 
     async def _reconcile(self, name: str) -> None:
         path = f"{self.path}/{name}"

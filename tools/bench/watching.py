@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +58,7 @@ class Collection:
         """Speak to *way* about the objects below *path*."""
         self._way, self._path, self._kind = way, path, kind
         self._waiting: list[_Waiting] = []
+        self._version = ""
 
     async def create(self, name: str, *, spec: Object, test: Test) -> tuple[float, asyncio.Future[Told]]:
         """Create an object; return when that was answered, and the moment at which it will pass *test*."""
@@ -72,15 +73,44 @@ class Collection:
         await self._send("PATCH", f"/{name}", body={"spec": spec}, form=MERGE)
         return time.monotonic(), future
 
-    async def follow(self, lines: AsyncIterable[bytes]) -> None:
-        """Take the events of the watch."""
-        async for line in lines:
-            at = time.monotonic()
-            event = json.loads(line)
-            for waiting in self._waiting:
-                if waiting.name == name_of(event["object"]):
-                    waiting.tell(Told(obj=event["object"], at=at))
-            self._waiting = [waiting for waiting in self._waiting if not waiting.future.done()]
+    async def watch(self, established: asyncio.Event) -> None:
+        """Tell what becomes of the objects, until cancelled: a watch that ends, or that is silent too long, is renewed.
+
+        *established* is set when nothing that happens from then on is missed.
+        """
+        while True:
+            if not self._version:
+                await self._list()
+            with contextlib.suppress(TimeoutError):
+                await self._follow(established)
+
+    async def _follow(self, established: asyncio.Event) -> None:
+        query = f"watch=true&allowWatchBookmarks=false&timeoutSeconds=3000&resourceVersion={self._version}"
+        request = Sent(target=f"{self._path}?{query}", headers={"Accept": JSON})
+        async with self._way.opened(request) as response:
+            established.set()
+            async for line in response.content:
+                event = json.loads(line)
+                if event["type"] == "ERROR":  # the version is too old: nothing more will be told
+                    self._version = ""
+                    return
+                self._version = event["object"]["metadata"]["resourceVersion"]
+                self._tell(event["object"])
+
+    async def _list(self) -> None:
+        """Tell of all objects as they are."""
+        answer = await self._way.send(Sent(target=self._path, headers={"Accept": JSON}))
+        listed = json.loads(answer.body)
+        for obj in listed["items"]:
+            self._tell({"apiVersion": self._kind.gvk.api_version, "kind": self._kind.gvk.kind, **obj})
+        self._version = str(listed["metadata"]["resourceVersion"])
+
+    def _tell(self, obj: Object) -> None:
+        at = time.monotonic()
+        for waiting in self._waiting:
+            if waiting.name == name_of(obj):
+                waiting.tell(Told(obj=obj, at=at))
+        self._waiting = [waiting for waiting in self._waiting if not waiting.future.done()]
 
     def expect(self, name: str, *, test: Test) -> asyncio.Future[Told]:
         """Return the moment at which the object's next news will pass *test*."""
@@ -102,17 +132,17 @@ async def collection(way: Way, *, kind: Resource, namespace: str) -> AsyncIterat
     """Give the objects of *kind* in *namespace*, watched during the block."""
     gvk = kind.gvk
     path = f"/apis/{gvk.group}/{gvk.version}/namespaces/{namespace}/{kind.plural}"
-    listed = await way.send(Sent(target=path, headers={"Accept": JSON}))
-    version = json.loads(listed.body)["metadata"]["resourceVersion"]
-    query = f"watch=true&allowWatchBookmarks=false&timeoutSeconds=3000&resourceVersion={version}"
-    objects = Collection(way, path=path, kind=kind)
-    async with way.opened(Sent(target=f"{path}?{query}", headers={"Accept": JSON})) as response:
-        task = asyncio.create_task(objects.follow(response.content), name=f"watch of {gvk.kind}")
-        try:
-            yield objects
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+    objects, established = Collection(way, path=path, kind=kind), asyncio.Event()
+    task = asyncio.create_task(objects.watch(established), name=f"watch of {gvk.kind}")
+    task.add_done_callback(lambda _: established.set())
+    try:
+        await established.wait()
+        if task.done():
+            await task
+        yield objects
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def successful(obj: Object, *, after: str = "") -> bool:
