@@ -73,6 +73,8 @@ class WarmLauncher:
         self._wanted = asyncio.Event()
         self._why_wanted = ""
         self._start = Start.FIRST
+        self._fruitless = 0
+        """How many starts have not given a server to use."""
         self._stale = 0
         """How often what a server holds in memory has changed."""
         self.changes = 0
@@ -222,6 +224,7 @@ class WarmLauncher:
         self._ends[server] = asyncio.create_task(self._until_its_end(server), name="end of a fork server")
         if stale != self._stale:
             server.drain()  # it has loaded what was being changed; the next one is wanted already
+            self._count_fruitless()
             return
         replaced, self._current = self._current, server
         self._settled.set()
@@ -243,9 +246,14 @@ class WarmLauncher:
             self._log.error(sentence, error=error, triedAgain=tried_again, wayOut=WAY_OUT)
         else:
             self._log.debug("A fork server could not be started again", error=error, failures=failures)
-        if failures >= _TRIES:
-            self._settled.set()
+        self._count_fruitless()
         self._want(self._why_wanted, start=Start.FAILED)
+
+    def _count_fruitless(self) -> None:
+        """Be ready for cold runs after some starts, though something that changes all the time may be the reason."""
+        self._fruitless += 1
+        if self._fruitless >= _TRIES:
+            self._settled.set()
 
     async def _until_its_end(self, server: ForkServer) -> None:
         death = await server.wait()

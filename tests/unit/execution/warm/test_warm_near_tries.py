@@ -117,6 +117,20 @@ async def test_a_server_that_cannot_start_is_tried_seldom_and_told_once_for_each
     assert second["triedAgain"]
 
 
+async def test_files_that_keep_changing_do_not_keep_the_operator_from_being_ready(bench: NearBench) -> None:
+    """After three starts without a server it is known that runs go cold, whatever has changed between them."""
+    (bench.root / "trouble").write_text("bad ansible.cfg")
+    async with timed(bench, bench.plan("trouble")) as one:
+        for times in (1, 2):
+            await eventually(lambda: one.clock.sleeping == 1 and len(bench.records(FAILED)) == times)  # noqa: B023 - awaited here
+            assert await one.launcher.ready() == "the fork server of warm Ansible is still starting"
+            (bench.root / ".ansible.cfg").write_text(f"[defaults]\nforks = {times}\n")
+            await eventually(lambda: one.clock.sleeping == 1 and one.launcher.changes == times)  # noqa: B023 - likewise
+            await one.clock.advance(CHANGED)
+        await asyncio.wait_for(one.launcher.settled(), 60)
+        assert await one.launcher.ready() is None
+
+
 async def test_a_change_on_disk_ends_the_wait_after_failed_starts(bench: NearBench) -> None:
     """Whoever mends ansible.cfg, installs a package or a collection need not wait for the next try."""
     trouble = bench.root / "trouble"
