@@ -47,6 +47,8 @@ from runner.settings import ExecutionSettings
 
 PROGRAM = Path(__file__).with_name("far") / "__main__.py"
 WAY_OUT = "`executor: cold` in watches.yaml, or the annotation ansible-operator.io/executor: cold on the object"
+_RETRIED = f"the reconcile is retried; if this happens again, set {WAY_OUT}"
+_REMOVALS = 3
 _LAST_WORDS = 1.0
 """Seconds in which the rest of the stream must be there, once the process has ended."""
 
@@ -231,11 +233,17 @@ class ForkServer:
             trouble = f"could not be started ({error})"
         finally:
             self._end_processes()
-            await in_thread(lambda: shutil.rmtree(self._scratch, ignore_errors=True))
+            await in_thread(self._remove_scratch)
         how = self._hung or trouble or _how(code)
         self._leaving = self._leaving or f"the fork server {how}"
         lost = self._runs.lose(lambda ident: _sentence(ident, how=how))
         return Death(how=how, lost=lost, final=not server_is_over(self._scratch))
+
+    def _remove_scratch(self) -> None:
+        for _ in range(_REMOVALS):  # a play that isn't ended yet may put something there at this very moment
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            if not self._scratch.exists():
+                return
 
     async def _process_lives(self, python: str) -> int:
         near, far = socket.socketpair()
@@ -320,7 +328,7 @@ class ForkServer:
                     play.started(message.pid)
             case Ended():
                 self._on_cold_modules(message.cold_modules)
-                self._runs.close(message.id, tell=lambda play: play.ended(message.code))
+                self._runs.close(message.id, tell=lambda play: _tell_end(play, message))
             case Refused():
                 self._runs.close(message.id, tell=lambda play: play.refused(message.reason))
             case Retiring():
@@ -378,8 +386,12 @@ def _how(code: int | None) -> str:
     return f"died of {name}{memory}"
 
 
+def _tell_end(play: ForkedPlay, message: Ended) -> None:
+    if message.lost:
+        play.lost(f"the server of modules of run {play.ident} {message.lost}; {_RETRIED}")
+    else:
+        play.ended(message.code)
+
+
 def _sentence(ident: str, *, how: str) -> str:
-    return (
-        f"the fork server that run {ident} was forked from {how} while the run was under way; the reconcile is "
-        f"retried; if this happens again, set {WAY_OUT}"
-    )
+    return f"the fork server that run {ident} was forked from {how} while the run was under way; {_RETRIED}"

@@ -21,6 +21,7 @@ from runner.execution.executor import Outcome
 from runner.execution.leftovers import PREFIX, SERVER_PREFIX, kill_all_runs
 from runner.execution.play import PlayExecutor
 from runner.execution.processes import MARK, OWNER_MARK, SERVER_IDENT, marked_with
+from runner.execution.warm.far import procfs
 from runner.execution.warm.launcher import WarmLauncher
 from runner.execution.warm.server import ServerPlan
 from runner.logs import Logger
@@ -40,6 +41,13 @@ SAYS = "- ansible.builtin.fail: {{msg: it says {word}}}\n"
 WAITS = """
 - ansible.builtin.file: {{path: {root}/here, state: touch}}
 - ansible.builtin.wait_for: {{path: {root}/go, sleep: 1}}
+"""
+RESCUED = """
+- block:
+    - ansible.builtin.file: {{path: {root}/here, state: touch}}
+    - ansible.builtin.wait_for: {{path: {root}/go, sleep: 1}}
+  rescue:
+    - ansible.builtin.file: {{path: {root}/rescued, state: touch}}
 """
 
 
@@ -169,6 +177,27 @@ async def test_a_server_that_is_killed_fails_its_run_and_leaves_nothing_of_it(be
         (bench.root / "go").touch()
         assert (await warm.run()).success
         assert warm.ways == ["warm", "warm"]
+
+
+async def test_no_rescue_takes_the_death_of_the_module_server_for_a_failed_module(bench: Bench) -> None:
+    """How the module ended nobody knows: the play goes no further, and the error says that the run is retried."""
+    content = bench.role(RESCUED.format(root=bench.root))
+    async with _warm(bench, content=content) as warm:
+        task = asyncio.create_task(warm.run())
+        await eventually((bench.root / "here").exists, limit=HUNG)
+        await eventually(lambda: len(_named("warm-modules", among=warm.processes)) == 1)
+        (server,) = _named("warm-modules", among=warm.processes)
+        os.kill(server, signal.SIGKILL)
+        with pytest.raises(ExecutionError, match=r"server of modules of run \d+ died while it ran a module.*retried"):
+            await task
+        assert not (bench.root / "rescued").exists()
+        assert warm.of_runs == set()
+        (bench.root / "go").touch()
+        assert (await warm.run()).success
+
+
+def _named(name: str, *, among: set[int]) -> list[int]:
+    return [pid for pid in among if procfs.read(pid, "comm").decode().strip() == name]
 
 
 async def test_a_run_that_is_cancelled_is_gone_before_its_executor_is(bench: Bench) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from . import addresses, marking
+from .losing import Loss
 from .module_child import Request, ignored_signals, own_limits, write_request
 from .module_server import LET_GO
 from .shell import Shells
@@ -25,6 +26,8 @@ from .shell import Shells
 ADDRESS: str | None = None
 """Where the module server listens; set in the play server, before it forks."""
 
+ANSWER = 120.0
+"""Seconds in which the module server says that a module starts: it may still be importing, on a busy machine."""
 _CHUNK = 1 << 16
 _ANSWER = 4096
 _HELLO = b"run"
@@ -35,7 +38,12 @@ class Unreachable(Exception):
 
 
 class Lost(Exception):
-    """The module was started, and how it ended will never be known."""
+    """The module was started, or may have been, and how it ended will never be known."""
+
+    def __init__(self, loss: Loss) -> None:
+        """Take why."""
+        super().__init__(loss.reason)
+        self.loss = loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,17 +75,18 @@ def request(*, interpreter: str, script: str | None, shells: Shells, cwd: str, p
     )
 
 
-def run(wanted: Request, *, address: str) -> Finished:
-    """Run the module and return how it ended.
+def run(wanted: Request, *, address: str, limit: float = ANSWER) -> Finished:
+    """Run the module and return how it ended; *limit* is for the module server's first word, in seconds.
 
     Raises:
         Unreachable: it was not started.
-        Lost: the module server died meanwhile, or couldn't watch the module and ended it.
+        Lost: the module server died meanwhile, or doesn't answer.
     """
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         stdout, stderr = _send(wanted, server=server, address=address, stack=stack)
         try:
+            _await_first_word(server, limit=limit)
             said = _read_to_end(stdout, stderr)
             answer = _answer(server)
         except BaseException:  # the task's time is up, or the worker is asked to end
@@ -119,6 +128,13 @@ def _send(
     return near[0], near[1]
 
 
+def _await_first_word(server: socket.socket, *, limit: float) -> None:
+    with selectors.DefaultSelector() as selector:
+        selector.register(server, selectors.EVENT_READ)
+        if not selector.select(limit):
+            raise Lost(Loss(reason=f"did not answer within {limit:g} s", hung=True))
+
+
 def _read_to_end(stdout: IO[bytes], stderr: IO[bytes]) -> tuple[bytes, bytes]:
     said = {stdout.fileno(): bytearray(), stderr.fileno(): bytearray()}
     with selectors.DefaultSelector() as selector:
@@ -146,7 +162,7 @@ def _answer(server: socket.socket) -> dict[str, Any]:
             return answer
         started = True
     if started:
-        raise Lost("the module server died while it ran the module; the run's processes are ended with the run")
+        raise Lost(Loss(reason="died while it ran a module"))
     raise Unreachable("the module server died before it started the module")
 
 

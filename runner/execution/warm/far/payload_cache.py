@@ -81,7 +81,7 @@ class PayloadCache:
             return
         self._states.clear()
         with contextlib.suppress(OSError):
-            self._store.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._store.mkdir(mode=0o700, exist_ok=True)  # not its parents: the server may be gone, and its folder
             for name in _names_in(self._target):
                 if self._target / name not in self._put:
                     self._keep(self._target / name)

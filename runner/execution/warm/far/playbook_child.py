@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from . import ansible_internals as internals
-from . import environment, forking, pages, sameness, warmup
+from . import environment, forking, losing, pages, sameness, warmup
 from .payload_cache import PayloadCache
 
 _CHUNK = 1 << 20
@@ -67,6 +67,7 @@ def play(order: Order) -> NoReturn:
     """Become ansible-playbook."""
     forking.become_child(mark=order.mark, environ=order.environ, cwd=order.cwd, session=False)
     forking.set_name(Path(order.argv[0]).name)
+    losing.Playbook.pid = os.getpid()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as ansible-runner has pexpect do
     # ansible-runner catches these, so what it starts has the default, also where the operator was told to ignore them
     signal.signal(signal.SIGINT, signal.default_int_handler)

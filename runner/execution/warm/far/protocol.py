@@ -84,6 +84,8 @@ class Ended:
     """Its exit code, negative for a signal."""
     cold_modules: int = 0
     """Modules of whatever run that the server of modules refused since the last message of this kind."""
+    lost: str = ""
+    """Where nobody knows how a module of it ended: why, as a part of a sentence about the server of modules."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, NoReturn
 
-from . import ending, environment, forking, marking, module_server, needs, pages, probe, standby, telling
+from . import ending, environment, forking, losing, marking, module_server, needs, pages, probe, standby, telling
 from .protocol import (
     VERSION,
     Drain,
@@ -160,6 +160,7 @@ class Server:
         self._told: set[tuple[str, str]] = set()
         self._cold_modules = 0
         self._module_server: int | None = None
+        self._scratch = ""
         self._ready: Ready
         self._closed: str | None = None
         """Why no run is taken any more."""
@@ -207,7 +208,7 @@ class Server:
             traceback.print_exc()
             self._fail("The fork server cannot get ready", error=_one_line(error))
             return False
-        self._module_server = prepared.module_server
+        self._module_server, self._scratch = prepared.module_server, start.scratch
         gc.collect()
         pages.fill_holes()
         gc.freeze()
@@ -336,8 +337,16 @@ class Server:
         elif run := self._runs.pop(pid, None):
             if code == forking.BROKEN:
                 self._note("error", "A forked run broke before Ansible began; its standard error tells", run=run.id)
-            self._send(Ended(id=run.id, code=code, cold_modules=self._cold_modules))
+            self._send(Ended(id=run.id, code=code, cold_modules=self._cold_modules, lost=self._loss_of(run)))
             self._cold_modules = 0
+
+    def _loss_of(self, run: Run) -> str:
+        """Return why *run* is lost, nothing where it isn't; a server of modules that hangs is ended."""
+        loss = losing.reason_of(self._scratch, ident=run.ident)
+        if loss is not None and loss.hung and self._module_server is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._module_server, signal.SIGKILL)  # its end is noticed where children are reaped
+        return "" if loss is None else loss.reason
 
     def _retire(self, reason: str, *, code: int) -> None:
         self._fail("The fork server takes no run any more", reason=reason, exit=code)

@@ -66,6 +66,16 @@ def test_a_server_that_does_not_run_the_module_says_so(
     thread.join()
 
 
+def test_a_server_that_says_nothing_is_told_as_hung(tmp_path: Path) -> None:
+    """After a while the run is lost: whether the module starts some day nobody knows."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        listener.listen()
+        with pytest.raises(Lost, match=r"did not answer within 0\.1 s") as caught:
+            module_client.run(wanted(tmp_path), address=str(tmp_path / "socket"), limit=0.1)
+    assert caught.value.loss.hung
+
+
 def test_the_end_of_a_module_is_what_a_shell_makes_of_it(tmp_path: Path) -> None:
     """An exit code is that of the module; a signal is told as the shell tells it."""
     thread = answering(tmp_path / "socket", b'{"status": 768}')

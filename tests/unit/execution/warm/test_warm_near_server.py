@@ -121,6 +121,17 @@ async def test_a_start_that_is_cancelled_leaves_nothing(bench: NearBench) -> Non
     assert _folders(bench) == []
 
 
+async def test_a_run_of_which_nobody_knows_how_a_module_ended_says_so(bench: NearBench) -> None:
+    """Its exit code is no end of the play: the reconcile is retried, as after the death of the whole fork server."""
+    server = ForkServer(bench.plan("loses"), logger=bench.logger)
+    await server.start()
+    command = bench.command("true")
+    sentence = f"server of modules of run {command.request.ident} died while it ran a module; .*retried.*executor: cold"
+    with pytest.raises(ExecutionError, match=sentence):
+        await (await server.launch(command)).wait()
+    await server.end(grace=0)
+
+
 async def test_the_runs_of_a_server_that_died_say_so(bench: NearBench) -> None:
     """The message names the run, the signal, what happens next and the way out."""
     server = ForkServer(bench.plan(), logger=bench.logger)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -104,6 +105,19 @@ def test_warm_payloads_do_without_a_store(tmp_path: Path) -> None:
     """A run goes on where nothing can be kept."""
     (tmp_path / "store").write_text("a file")
     assert run(tmp_path / "store", tmp_path / "1", builds=("stat",)) == ["stat"]
+
+
+def test_warm_payloads_do_not_bring_back_the_folder_of_a_server_that_is_gone(tmp_path: Path) -> None:
+    """A play may outlive its fork server, whose folder was removed by then: nobody would remove it again."""
+    gone = tmp_path / "gone" / "payloads"
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "source.py").rename(tmp_path / "gone/source.py")
+    cache = cache_of(gone)
+    cache.put(tmp_path)
+    built(tmp_path, "stat")
+    shutil.rmtree(tmp_path / "gone")
+    cache.keep()
+    assert not (tmp_path / "gone").exists()
 
 
 @pytest.mark.parametrize("change", ["size", "content of the same size and time", "gone"])

@@ -104,6 +104,10 @@ class StandIn:
                 return
             case "mute":
                 return
+            case "loses":
+                self.send(Started(id=run.id, pid=os.getpid()))
+                self.send(Ended(id=run.id, code=-9, lost="died while it ran a module"))
+                return
             case "retires":
                 self.send(Refused(id=run.id, reason="tired"))
                 self.send(Retiring(reason="tired of it"))

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ansible import constants, plugins
-from ansible.errors import AnsibleError
 from ansible.utils.display import Display
 
 if TYPE_CHECKING:
-    from runner.execution.warm.far import local_commands, module_client
+    from runner.execution.warm.far import local_commands, losing, module_client
     from runner.execution.warm.far.shell import Shells
 else:
-    from ansible_operator_warm import local_commands, module_client
+    from ansible_operator_warm import local_commands, losing, module_client
     from ansible_operator_warm.shell import Shells
 
 DOCUMENTATION = """
@@ -105,7 +104,7 @@ class Connection(_own_plugin().Connection):  # type: ignore[misc]  # Ansible has
         except (OSError, module_client.Unreachable):
             return None  # a shell does it from the start, or says what is wrong
         except module_client.Lost as error:
-            raise AnsibleError(str(error)) from error
+            losing.lose_run(error.loss, address=module_client.ADDRESS or "")
         except BaseException:  # the task's time is up
             self._tell(cmd)
             raise
