@@ -12,6 +12,8 @@
 5. `status`: computes conditions with a pure function and writes them through the status subresource, re-reading
    and retrying on conflicts.
 
+`handlers` stands beside them: Python handlers of kopf, in a thread of their own; what they publish reaches the runs.
+
 `assembly` is the one place that puts the parts together; `settings` the one place that reads the environment;
 `kube` the one place that speaks to the API server.
 """

@@ -148,6 +148,27 @@ class ProxySettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HandlersSettings:
+    """Python handlers, and the admission webhooks among them."""
+
+    backoff: BackoffSettings = BackoffSettings(cap=60.0)
+    """Between two lives of the embedded operator."""
+    patience: float = 30.0
+    """Seconds that a run waits for what handlers publish."""
+    ending_limit: float = 15.0
+    """Seconds that kopf may take to end by itself; it is given up then."""
+    rescan_interval: float = 30.0
+    """Between two looks for kinds that handlers are for and that aren't served."""
+    webhook_bind_address: str = ":9443"
+    webhook_cert_dir: Path = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108 - controller-runtime's path
+    """Where `tls.crt`, `tls.key` and `ca.crt` may be; a self-signed certificate is made without them."""
+    webhook_service: str = ""
+    """`NAMESPACE/NAME` of the Service that leads to the webhooks; empty: the API server calls the address."""
+    webhook_configuration: str = ""
+    """Name of the objects that tell the API server of the webhooks; empty: none is written."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LeaderElectionSettings:
     """The Lease that only one instance of an operator holds."""
 
@@ -202,4 +223,5 @@ class Settings:
     serving: ServingSettings = ServingSettings()
     health: HealthSettings = HealthSettings()
     proxy: ProxySettings = ProxySettings()
+    handlers: HandlersSettings = HandlersSettings()
     leader_election: LeaderElectionSettings = LeaderElectionSettings()

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol
 
 from runner.assembly.dependents import DependentParts, build_dependents
+from runner.assembly.handlers import build_handlers
 from runner.assembly.parts import Controller, Shared, build_controller, build_gate
 from runner.assembly.services import Service, build_services
 from runner.errors import OperatorError
@@ -157,16 +159,18 @@ class Operator:
                 for controller in self._controllers
             ]
             sources.append(group.create_task(self._dependents.run(), name="dependents"))
+            handlers = self._shared.handlers
+            others = [] if handlers is None else [group.create_task(handlers.run(), name="handlers")]
             limit = self._shared.settings.informer.search_limit
             await self._dependents.recovery.wait(unless=self._stopping, limit=limit)
             await self._come_up()
             workers = [group.create_task(self._work(c), name=f"workers {c.watch.gvk}") for c in self._controllers]
             await self._stopping.wait()
-            late = await self._drain(workers)
-            for task in [*workers, *sources]:
+            late = await self._drain(workers, others=others)
+            for task in [*workers, *sources, *others]:
                 task.cancel()
-            if workers:
-                await asyncio.wait(workers)  # the plays are gone before the leadership may be
+            if workers or others:
+                await asyncio.wait([*workers, *others])  # the plays are gone before the leadership may be
             holder.cancel()
         grace = self._shared.settings.graceful_shutdown_timeout
         if late and grace > 0:  # with no grace period at all, nothing was waited for
@@ -195,19 +199,22 @@ class Operator:
             activity=self._vitals.activity,
         )
 
-    async def _drain(self, workers: list[asyncio.Task[None]]) -> bool:
-        """Hand out no more keys, and give running plays the grace period; tell whether some run longer than that."""
+    async def _drain(self, workers: list[asyncio.Task[None]], *, others: list[asyncio.Task[None]]) -> bool:
+        """Hand out no more keys, and give running plays and handlers the grace period; tell whether some run on."""
         grace = self._shared.settings.graceful_shutdown_timeout
         running = sum(controller.queue.processing for controller in self._controllers) - self._gate.waiting
         self._shared.logger.info("Stopping: no new reconciles", running=running, graceSeconds=grace)
         for controller in self._controllers:
             controller.queue.close()
         self._gate.close()
-        if not workers:
+        if self._shared.handlers is not None:
+            self._shared.handlers.stop()
+        if not workers and not others:
             return False
-        _, late = await asyncio.wait(workers, timeout=grace)
-        if late:
-            self._shared.logger.error("The grace period is over: running plays are ended", watches=len(late))
+        _, late = await asyncio.wait([*workers, *others], timeout=grace)
+        playing = late.intersection(workers)
+        if playing:
+            self._shared.logger.error("The grace period is over: running plays are ended", watches=len(playing))
             for controller in self._controllers:
                 controller.reconciler.end_runs()
         return bool(late)
@@ -223,7 +230,14 @@ async def _serving(services: Sequence[Service]) -> AsyncIterator[None]:
 
 
 def build_operator(watches: Sequence[Watch], *, shared: Shared, leadership: Leadership | None = None) -> Operator:
-    """Put an operator for *watches* together."""
+    """Put an operator for *watches* together.
+
+    Raises:
+        ConfigError: a file of Python handlers that a watch names can't be used.
+    """
+    leadership = leadership or AlwaysLeading()
+    shared = replace(shared, handlers=build_handlers(watches, shared=shared, fenced=leadership.fenced))
+    watches = [watch for watch in watches if watch.reconciles]
     exclusion, gate = Exclusion(), build_gate(shared)
     shared.metrics.name_controllers(watch.gvk for watch in watches)
     controllers = tuple(
@@ -232,7 +246,6 @@ def build_operator(watches: Sequence[Watch], *, shared: Shared, leadership: Lead
         )
         for number, watch in enumerate(watches)
     )
-    leadership = leadership or AlwaysLeading()
     vitals = Vitals(activity=Activity(clock=shared.clock), waiting=leadership.waiting)
     dependents = build_dependents(controllers, shared=shared)
     services = build_services(

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from runner.assembly.handlers import InformedExecutor, PythonHandlers
 from runner.assembly.observability import MeasuredExecutor, report_informers
 from runner.assembly.run_access import RunAccess
 from runner.clock import Clock
@@ -59,6 +60,8 @@ class Shared:
     """How the runs of `executor` reach the API server."""
     memory: Callable[[], FreeMemory | None] = free_memory
     """Reads how much memory a new run could have."""
+    handlers: PythonHandlers | None = None
+    """The host of Python handlers, where a watch names some."""
 
 
 def build_gate(shared: Shared) -> Gate:
@@ -111,7 +114,7 @@ def build_controller(
             look_up=shared.discovery.again,
         ),
         pending=PendingStatus(),
-        executor=MeasuredExecutor(shared.executor, metrics=metrics),
+        executor=MeasuredExecutor(InformedExecutor(shared.executor, handlers=shared.handlers), metrics=metrics),
         measure=metrics.reconcile,
         periods=Periods.for_watch(watch, flag=settings.reconcile_period),
         clock=shared.clock,

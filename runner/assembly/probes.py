@@ -101,12 +101,14 @@ class HealthService:
             live={
                 **live_checks(controllers, vitals=vitals, heartbeat=self._heartbeat, settings=settings),
                 "dependents": partial(_late_dependents, dependents, grace=settings.informer_grace),
+                **({"handlers": shared.handlers.liveness} if shared.handlers is not None else {}),
             },
             ready={
                 "executor": self._executor.check,
                 "memory": partial(_memory, gate),
                 **ready_checks(controllers, vitals=vitals),
                 "dependents": partial(_dependents, dependents),
+                **({"handlers": shared.handlers.readiness} if shared.handlers is not None else {}),
             },
             logger=shared.logger.named("health"),
         )

@@ -13,12 +13,13 @@ from runner.cli.flags import FLAGS
 from runner.cli.values import parse_boolean
 from runner.cli.version import facts
 from runner.errors import ConfigError
-from runner.kube.names import is_label
+from runner.kube.names import is_label, is_subdomain
 from runner.logs import Logger
 from runner.settings import (
     MOST_VERBOSE,
     MOST_WORKERS,
     ExecutionSettings,
+    HandlersSettings,
     KubeSettings,
     LeaderElectionSettings,
     LogSettings,
@@ -79,6 +80,7 @@ def configure(values: Mapping[str, Any], *, given: Collection[str], environ: Map
         execution=_execution(values, environ=environ, notes=notes),
         serving=_serving(values, given=given, environ=environ, notes=notes),
         proxy=ProxySettings(port=values["proxy-port"], inject_owner_references=values["inject-owner-ref"]),
+        handlers=_handlers(values, environ=environ),
         leader_election=_leader_election(values, given=given, environ=environ, notes=notes),
     )
     idle = [f"--{flag.name}" for flag in FLAGS if flag.name in given and not flag.works]
@@ -199,6 +201,23 @@ def _serving(
         enable_http2=values["enable-http2"],
         metrics_cert_dir=Path(environ.get("TMPDIR") or "/tmp", "k8s-metrics-server", "serving-certs"),  # noqa: S108
         user_metrics_bind_address=values["user-metrics-bind-address"],
+    )
+
+
+def _handlers(values: Mapping[str, Any], *, environ: Mapping[str, str]) -> HandlersSettings:
+    service, configuration = values["webhook-service"], values["webhook-configuration"]
+    if service and not (service.count("/") == 1 and all(is_label(part) for part in service.split("/"))):
+        raise ConfigError(f'--webhook-service: "{service}" names no Service; write NAMESPACE/NAME')
+    if configuration and not is_subdomain(configuration):
+        raise ConfigError(
+            f'--webhook-configuration: "{configuration}" cannot be the name of an object; use lower-case letters, '
+            "digits, - and ."
+        )
+    return HandlersSettings(
+        webhook_bind_address=values["webhook-bind-address"],
+        webhook_cert_dir=Path(environ.get("TMPDIR") or "/tmp", "k8s-webhook-server", "serving-certs"),  # noqa: S108
+        webhook_service=service,
+        webhook_configuration=configuration,
     )
 
 

@@ -200,6 +200,20 @@ SERVING_FLAGS = (
         help="Let only those read /metrics whom RBAC allows it; needs --metrics-secure.",
     ),
     Flag(name="enable-http2", kind=BOOLEAN, default="false", help="No effect: the servers speak HTTP/1.1."),
+    Flag(
+        name="webhook-bind-address",
+        kind=ADDRESS,
+        default=":9443",
+        help="Address of the admission webhooks of Python handlers, if there are any.",
+    ),
+    Flag(
+        name="webhook-service",
+        help="NAMESPACE/NAME of the Service that leads to the webhooks, if the API server can't call their address.",
+    ),
+    Flag(
+        name="webhook-configuration",
+        help="Name of the webhook configurations that the operator writes, if nobody else deploys them.",
+    ),
 )
 
 ZAP_FLAGS = (

@@ -52,7 +52,7 @@ def warm_content(watches: Iterable[Watch], *, default: str) -> WarmContent | Non
     contents = [
         content
         for watch in watches
-        if (watch.executor or default) == WARM
+        if watch.reconciles and (watch.executor or default) == WARM
         for content in (watch.content, *([watch.finalizer.content] if watch.finalizer is not None else []))
     ]
     if not contents:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from runner.kube.objects import Object
 from runner.watches.model import Watch
@@ -30,6 +30,8 @@ class RunRequest:
     """Number of `v`s; 0 for none."""
     max_artifacts: int
     """Runs whose artifacts are kept; 0 keeps all."""
+    handlers: Mapping[str, Any] = field(default_factory=dict)
+    """What the Python handlers of the watch hand to this run."""
     notes_told: bool = False
     """An earlier run for the same generation has logged what of the object is not used as it is."""
 

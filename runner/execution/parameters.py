@@ -23,6 +23,8 @@ _UNSAFE = "__ansible_unsafe"
 _RESERVED_PREFIX = "__ansible_"
 MAX_DEPTH = 100
 """Ansible's own reader gives up somewhere above 200."""
+HANDLERS = "ansible_operator_handlers"
+"""The variable with what the Python handlers of a watch publish."""
 _NAMES_TOLD = 10
 _NAME_LENGTH = 64
 
@@ -39,7 +41,7 @@ class Parameters:
 def parameters_for(request: RunRequest, *, cluster_id: str = "") -> Parameters:
     """Return the variables for *request*, later ones winning: spec, meta, whole object, watch vars, finalizer vars.
 
-    A *cluster_id* stands beside meta: a spec cannot set it, a watch may.
+    A *cluster_id* stands beside meta, and so does what handlers publish: a spec cannot set them, a watch may.
 
     Raises:
         ExecutionError: the object is nested too deeply for Ansible.
@@ -60,6 +62,7 @@ def parameters_for(request: RunRequest, *, cluster_id: str = "") -> Parameters:
         **(_unsafe(own) if watch.mark_unsafe else own),
         "ansible_operator_meta": {"name": name_of(obj), "namespace": namespace_of(obj)},
         **({"ansible_operator_cluster_id": cluster_id} if cluster_id else {}),
+        **_of_handlers(request, reserved=reserved),
         key: _unsafe(whole) if watch.mark_unsafe else _unsafe_parts(whole),
         f"{key}_spec": _unsafe(spec) if watch.mark_unsafe else spec,
         **watch.vars,
@@ -73,6 +76,18 @@ def parameters_for(request: RunRequest, *, cluster_id: str = "") -> Parameters:
     }
     notes = (f"{', '.join(names.told())}: left out, as {rule}" for rule, names in rules.items() if names.told())
     return Parameters(variables=variables, notes=tuple(notes))
+
+
+def _of_handlers(request: RunRequest, *, reserved: _Names) -> dict[str, Any]:
+    """Return the variable with what handlers publish: made from objects of the cluster, so none of it is a template."""
+    if request.watch.handlers is None:
+        return {}
+    if _is_too_deep(request.handlers):
+        raise ExecutionError(
+            f"what {request.watch.handlers} publishes is nested more than {MAX_DEPTH} levels deep, which Ansible "
+            "cannot read as variables; flatten it"
+        )
+    return {HANDLERS: _unsafe(_without_reserved(request.handlers, found=reserved, where=HANDLERS))}
 
 
 def left_out(spec: object, *, snake_case: bool) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from runner.errors import ConfigError
 from runner.logs import Logger
 
 _LIFETIME = timedelta(days=3650)
+_LONGEST_COMMON_NAME = 64
 _CLOCK_SKEW = timedelta(hours=1)
 Signature = tuple[tuple[int, int, int], ...]
 """What tells one state of the files from another."""
@@ -99,11 +100,11 @@ def _server_context() -> ssl.SSLContext:
     return context
 
 
-def _self_signed() -> ssl.SSLContext:
-    """Return a context with a new certificate for localhost and 127.0.0.1."""
+def self_signed_pair(*names: str) -> tuple[bytes, bytes]:
+    """Return a new certificate for *names* (DNS names and addresses), and its key, as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    hosts = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:_LONGEST_COMMON_NAME])])
+    hosts = [_general_name(host) for host in dict.fromkeys(names)]
     now = datetime.now(tz=UTC)
     builder = (
         x509
@@ -121,6 +122,19 @@ def _self_signed() -> ssl.SSLContext:
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+    return certificate, private
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _self_signed() -> ssl.SSLContext:
+    """Return a context with a new certificate for localhost and 127.0.0.1."""
+    certificate, private = self_signed_pair("localhost", "127.0.0.1")
     context = _server_context()
     # Python's ssl reads certificates from files only; this one is private, and gone at once.
     descriptor, path = tempfile.mkstemp(prefix="metrics-tls-")

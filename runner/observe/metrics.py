@@ -22,6 +22,7 @@ from runner.clock import Clock, SystemClock
 from runner.kube.objects import GVK
 from runner.observe.metrics_controller import ControllerMetrics
 from runner.observe.metrics_families import Families, PlayFamilies
+from runner.observe.metrics_handlers import HandlersMetrics
 from runner.observe.metrics_objects import (
     CreatedCollector,
     CreatedObjects,
@@ -47,6 +48,7 @@ class Metrics:
         self._families = Families(self._registry)
         self._plays = PlayFamilies(self._registry)
         self.warm = WarmMetrics(self._registry)
+        self.handlers = HandlersMetrics(self._registry)
         self._families.build_info.labels(commit=commit, version=version).set(1)
         self._created = CreatedCollector()
         self._informers = InformerCollector(states=STATES)

@@ -28,13 +28,13 @@ from runner.watches.section import Section
 from runner.watches.selector import is_qualified_name, read_selector
 
 GVK_KEYS = ("group", "version", "kind")
-PLANNED_KEYS = ("runTimeout", "handlers")
+PLANNED_KEYS = ("runTimeout",)
 """Our own keys that are read and checked, but do nothing yet."""
 ENTRY_KEYS = (
     *GVK_KEYS,
     *("playbook", "role", "vars", "maxRunnerArtifacts", "reconcilePeriod", "manageStatus", "watchDependentResources"),
     *("watchClusterScopedResources", "snakeCaseParameters", "watchAnnotationsChanges", "markUnsafe"),
-    *("blacklist", "selector", "finalizer", "watchDependentStatus", "executor"),
+    *("blacklist", "selector", "finalizer", "watchDependentStatus", "executor", "handlers"),
     *PLANNED_KEYS,
 )
 FINALIZER_KEYS = ("name", "playbook", "role", "vars")
@@ -70,7 +70,7 @@ def load_watches(path: Path, *, settings: Settings, environ: Mapping[str, str], 
 def _load(path: Path, *, settings: Settings, environ: Mapping[str, str], cwd: Path, notes: list[str]) -> Watches:
     place = Place(file=str(path))
     text = expand(_read(cwd / path, place=place), environ=environ)
-    loader = _Loader(settings=settings, environ=environ, cwd=cwd, notes=notes)
+    loader = _Loader(settings=settings, environ=environ, folders=(cwd, (cwd / path).parent), notes=notes)
     watches: dict[GVK, Watch] = {}
     for number, node in enumerate(_entries(text, place=place, notes=notes), start=1):
         watch, entry = loader.watch(node, place=place.in_entry(f"entry {number}"))
@@ -83,11 +83,14 @@ def _load(path: Path, *, settings: Settings, environ: Mapping[str, str], cwd: Pa
 class _Loader:
     """Makes one `Watch` of one node after the other."""
 
-    def __init__(self, *, settings: Settings, environ: Mapping[str, str], cwd: Path, notes: list[str]) -> None:
+    def __init__(
+        self, *, settings: Settings, environ: Mapping[str, str], folders: tuple[Path, Path], notes: list[str]
+    ) -> None:
+        """Take paths from the first of *folders*, the working directory; the second is that of the file."""
         self._settings = settings
         self._environ = environ
-        self._finder = ContentFinder(cwd=cwd, environ=environ)
-        self._cwd = cwd
+        self._finder = ContentFinder(cwd=folders[0], environ=environ)
+        self._folders = folders
         self._notes = notes
         self.origins: dict[GVK, Origins] = {}
 
@@ -106,9 +109,10 @@ class _Loader:
 
     def _build(self, section: Section, *, gvk: GVK) -> Watch:
         origins = self.origins[gvk] = self._origins(gvk)
+        handlers = read_handlers(section, folders=self._folders)
         return Watch(
             gvk=gvk,
-            content=self._finder.find(section),
+            content=self._content(section, handlers=handlers),
             vars=section.mapping("vars"),
             reconcile_period=_period(section),
             manage_status=section.boolean("manageStatus", default=True),
@@ -126,8 +130,17 @@ class _Loader:
             executor=read_executor(section),
             run_timeout=read_run_timeout(section),
             watch_dependent_status=read_dependent_status(section),
-            handlers=read_handlers(section, cwd=self._cwd),
+            handlers=handlers,
         )
+
+    def _content(self, section: Section, *, handlers: Path | None) -> Content:
+        """Find what runs; an entry with handlers needs nothing, but then it has no finalizer to run either."""
+        if handlers is None or section.text("role") or section.text("playbook"):
+            return self._finder.find(section)
+        if "finalizer" in section:
+            remedy = "add a role or playbook to the entry, or delete the finalizer"
+            raise section.error("finalizer", "an entry with handlers alone runs nothing for its objects", remedy=remedy)
+        return Content()
 
     def _origins(self, gvk: GVK) -> Origins:
         """Take the numbers of a watch from the environment, else from the flags."""

@@ -16,7 +16,10 @@ from runner.kube.objects import GVK
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """What runs: a playbook's absolute path or a role's directory; none of both for a finalizer with vars only."""
+    """What runs: a playbook's absolute path or a role's directory.
+
+    None of both for a finalizer with vars only, and for an entry with handlers only.
+    """
 
     playbook: Path | None = None
     role: Path | None = None
@@ -78,4 +81,9 @@ class Watch:
     """The longest that a run may take; zero: no limit."""
     watch_dependent_status: tuple[DependentStatus, ...] = ()
     handlers: Path | None = None
-    """A file of Python handlers beside the role or playbook."""
+    """A file of Python handlers, beside the role or playbook or alone."""
+
+    @property
+    def reconciles(self) -> bool:
+        """Tell whether anything runs for objects of the kind; handlers alone see the kinds that they name."""
+        return self.handlers is None or self.content != Content()

@@ -5,6 +5,7 @@ Called by the loader; some of them (`loader.PLANNED_KEYS`) do nothing yet.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -62,14 +63,16 @@ def _is_of_status(path: str) -> bool:
         return False
 
 
-def read_handlers(entry: Section, *, cwd: Path) -> Path | None:
-    """Return the file of Python handlers that an entry names."""
+def read_handlers(entry: Section, *, folders: Sequence[Path]) -> Path | None:
+    """Return the file of Python handlers that an entry names; a relative path starts from one of *folders*."""
     name = entry.text("handlers")
     if not name:
         return None
-    path = (cwd / name).resolve()
-    if path.suffix != ".py":
+    candidates = list(dict.fromkeys((folder / name).resolve() for folder in folders))
+    if candidates[0].suffix != ".py":
         raise entry.error("handlers", f'"{name}" is no Python file', remedy="name one, as in handlers/thing.py")
-    if not path.is_file():
-        raise entry.error("handlers", f"{path} was not found", remedy="create it or correct the path")
-    return path
+    for path in candidates:
+        if path.is_file():
+            return path
+    looked = " or ".join(map(str, candidates))
+    raise entry.error("handlers", f"{looked} was not found", remedy="create it or correct the path")

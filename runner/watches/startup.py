@@ -29,7 +29,7 @@ def log_watches(loaded: Watches, *, settings: Settings, logger: Logger) -> None:
     for watch in loaded.watches:
         log.info("Watch", **fields_of(watch, origins=loaded.origins.get(watch.gvk), settings=settings))
     for watch in loaded.watches:
-        if not watch.mark_unsafe:
+        if watch.reconciles and not watch.mark_unsafe:
             log.warning(
                 "Specs of this kind are templates: who may write such an object can run code in the operator's pod. "
                 "markUnsafe: true makes them plain text",
@@ -72,6 +72,7 @@ def fields_of(watch: Watch, *, origins: Origins | None, settings: Settings) -> d
         "markUnsafe": watch.mark_unsafe,
         **_dependents(watch),
         **({"executor": watch.executor} if watch.executor else {}),
+        **({"handlers": str(watch.handlers)} if watch.handlers else {}),
     }
 
 

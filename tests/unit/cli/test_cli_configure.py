@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -114,6 +115,30 @@ def test_each_flag_reaches_its_setting() -> None:
     election = made.leader_election
     assert (election.enabled, election.id, election.namespace) == (True, "id", "ns")
     assert (election.lease_duration, election.renew_deadline) == (20.0, 12.0)
+
+
+def test_the_flags_of_webhooks_reach_their_settings() -> None:
+    """Their certificate is looked for where controller-runtime does it."""
+    given = ("--webhook-bind-address=:1", "--webhook-service=prod/hooks", "--webhook-configuration=my.example.com")
+    handlers = settings(*given).handlers
+    assert (handlers.webhook_bind_address, handlers.webhook_service) == (":1", "prod/hooks")
+    assert handlers.webhook_configuration == "my.example.com"
+    assert settings(environ={"TMPDIR": "/t"}).handlers.webhook_cert_dir == Path("/t/k8s-webhook-server/serving-certs")
+
+
+@pytest.mark.parametrize(
+    ("flag", "sentence"),
+    [
+        ("--webhook-service=hooks", '--webhook-service: "hooks" names no Service; write NAMESPACE/NAME'),
+        ("--webhook-service=a/b/c", '--webhook-service: "a/b/c" names no Service'),
+        ("--webhook-service=Prod/hooks", '--webhook-service: "Prod/hooks" names no Service'),
+        ("--webhook-configuration=A_B", '--webhook-configuration: "A_B" cannot be the name of an object'),
+    ],
+)
+def test_a_wrong_flag_of_webhooks_is_refused(flag: str, sentence: str) -> None:
+    """It is said at the start, not by the API server later."""
+    with pytest.raises(ConfigError, match=re.escape(sentence)):
+        settings(flag)
 
 
 def test_the_environment_is_handed_on_whole() -> None:

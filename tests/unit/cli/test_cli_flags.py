@@ -52,6 +52,9 @@ OURS: dict[str, Any] = {
     "ansible-python": "",
     "cluster-id": "",
     "user-metrics-bind-address": "localhost:5050",
+    "webhook-bind-address": ":9443",
+    "webhook-service": "",
+    "webhook-configuration": "",
 }
 
 

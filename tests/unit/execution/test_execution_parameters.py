@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -242,6 +243,33 @@ def test_a_cluster_id_is_a_variable_that_a_spec_cannot_set() -> None:
     assert name not in _parameters({}).variables
     of_watch = run_request(watch=replace(watch, vars={name: "west"}), obj=request.obj)
     assert parameters_for(of_watch, cluster_id="east").variables[name] == "west"
+
+
+def test_what_handlers_publish_is_a_variable_and_no_template() -> None:
+    """Text from the cluster's objects is marked whatever the watch says; a spec cannot set it, a watch may."""
+    name = "ansible_operator_handlers"
+    watch = Watch(gvk=PROBE, content=Content(), handlers=Path("h.py"))
+    spec = {"ansibleOperatorHandlers": "evil"}
+    request = replace(
+        run_request(watch=watch, obj={"metadata": {"name": "web"}, "spec": spec}),
+        handlers={"pods": [{"name": "{{ x }}", "__ansible_unsafe": 1}]},
+    )
+    made = parameters_for(request)
+    assert made.variables[name] == {"pods": [{"name": {"__ansible_unsafe": "{{ x }}"}}]}
+    assert any("ansible_operator_handlers.pods[].__ansible_unsafe" in note for note in made.notes)
+    assert parameters_for(replace(request, handlers={})).variables[name] == {}
+    assert parameters_for(replace(request, watch=replace(watch, vars={name: "mine"}))).variables[name] == "mine"
+    assert name not in _parameters({}).variables
+
+
+def test_what_handlers_publish_must_not_be_too_deep() -> None:
+    """Ansible could not read it, and the file is named."""
+    deep: Any = 1
+    for _ in range(120):
+        deep = [deep]
+    watch = Watch(gvk=PROBE, content=Content(), handlers=Path("h.py"))
+    with pytest.raises(ExecutionError, match=r"what h\.py publishes is nested more than 100 levels deep"):
+        parameters_for(replace(run_request(watch=watch), handlers={"a": deep}))
 
 
 def test_what_is_left_out_is_told_by_its_path() -> None:

@@ -142,8 +142,8 @@ def test_mypy_refuses_a_bad_sample(mypy_codes: set[str], code: str) -> None:
 
 
 LAYERED = (
-    "assembly", "cli", "clock", "errors", "execution", "kube", "localdev", "logs", "observe", "owner", "proxy",
-    "reconcile", "settings", "sources", "status", "testing", "watches", "workqueue",
+    "assembly", "cli", "clock", "errors", "execution", "handlers", "kube", "localdev", "logs", "observe", "owner",
+    "proxy", "reconcile", "settings", "sources", "status", "testing", "watches", "workqueue",
 )  # fmt: skip
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from runner.kube.objects import GVK
-from runner.watches.model import DependentStatus
+from runner.settings import Settings
+from runner.watches.loader import load_watches
+from runner.watches.model import Content, DependentStatus
 from runner.watches.problems import WatchesError
 from tests.unit.watches.conftest import Project
 
@@ -36,10 +39,44 @@ def test_our_own_keys_reach_the_watch_and_some_say_that_they_do_nothing_yet(proj
         DependentStatus(gvk=GVK("apps", "v1", "Deployment"), fields=("status.readyReplicas", "status.replicas")),
         DependentStatus(gvk=GVK("", "v1", "Pod"), fields=("status",)),
     )
-    assert loaded.notes == (
-        "line 5: key runTimeout has no effect in this version",
-        "line 9: key handlers has no effect in this version",
-    )
+    assert loaded.notes == ("line 5: key runTimeout has no effect in this version",)
+
+
+def test_handlers_alone_make_an_entry(project: Project) -> None:
+    """An entry with handlers needs no role; nothing runs for objects of its kind."""
+    (project.folder / "web.py").write_text("")
+    loaded = project.load("- version: v1\n  kind: Web\n  handlers: web.py\n")
+    assert (loaded.watches[0].content, loaded.watches[0].reconciles) == (Content(), False)
+
+
+def test_handlers_beside_a_role_leave_it_to_run(project: Project) -> None:
+    """An entry with both has runs."""
+    (project.folder / "web.py").write_text("")
+    (watch,) = project.load(f"{MINIMAL}  handlers: web.py\n").watches
+    assert watch.reconciles
+    assert watch.content.role == project.folder / "roles/web"
+
+
+def test_handlers_alone_have_no_finalizer(project: Project) -> None:
+    """A finalizer without anything that it could run is refused."""
+    (project.folder / "web.py").write_text("")
+    with pytest.raises(WatchesError, match="field finalizer: an entry with handlers alone runs nothing"):
+        project.load(
+            "- version: v1\n  kind: Web\n  handlers: web.py\n  finalizer: {name: example.com/f, vars: {a: b}}\n"
+        )
+
+
+def test_handlers_are_found_beside_the_watches_file(tmp_path: Path) -> None:
+    """A relative path starts from the working directory, as a playbook's, else from the folder of the file."""
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    (folder / "watches.yaml").write_text("- {version: v1, kind: Web, handlers: web.py}\n")
+    (folder / "web.py").write_text("")
+    loaded = load_watches(Path("etc/watches.yaml"), settings=Settings(), environ={}, cwd=tmp_path)
+    assert loaded.watches[0].handlers == folder / "web.py"
+    (tmp_path / "web.py").write_text("")
+    loaded = load_watches(Path("etc/watches.yaml"), settings=Settings(), environ={}, cwd=tmp_path)
+    assert loaded.watches[0].handlers == tmp_path / "web.py"
 
 
 @pytest.mark.parametrize(
