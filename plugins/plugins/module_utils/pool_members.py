@@ -1,0 +1,176 @@
+"""A NodePool's machines: each owned EC2Instance with the Node that it became, and how far it is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ansible_collections.aws_operator.core.plugins.module_utils.places import Node, is_ready, unready_since
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import (
+    belongs_to,
+    instance_id_of,
+    removing_since,
+)
+from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age
+
+LAUNCHING = "Launching"
+LAUNCH_FAILED = "LaunchFailed"
+BOOTING = "Booting"
+JOINING = "Joining"
+READY = "Ready"
+NOT_READY = "NotReady"
+DRAINING = "Draining"
+TERMINATING = "Terminating"
+
+# What one type in one subnet lacks, and another may have. Everything else (a wrong image, missing rights, a quota)
+# needs a person, and no other offering helps.
+_OFFERING_LACKS = (
+    "InsufficientInstanceCapacity",
+    "InsufficientHostCapacity",
+    "InsufficientReservedInstanceCapacity",
+    "InsufficientFreeAddressesInSubnet",
+    "Unsupported",
+)
+_ORPHANED = 60.0
+_ENDED = ("shutting-down", "terminated")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One machine of the pool."""
+
+    obj: Mapping[str, Any]
+    """The EC2Instance."""
+    node: Node | None
+    phase: str
+    failure: str = ""
+    """The reason of a launch that failed, one word."""
+    message: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the EC2Instance's name."""
+        return str(self.obj["metadata"]["name"])
+
+    @property
+    def instance_id(self) -> str:
+        """Return the machine's id, empty where none was launched."""
+        return str((self.obj.get("status") or {}).get("instanceId") or "")
+
+    @property
+    def node_name(self) -> str:
+        """Return the Node's name, empty where there is none."""
+        return str(self.node["metadata"]["name"]) if self.node else ""
+
+    @property
+    def offering(self) -> tuple[str, str]:
+        """Return instance type and subnet; the subnet is empty for a default one."""
+        spec = self.obj.get("spec") or {}
+        return str(spec.get("instanceType") or ""), str(spec.get("subnetId") or "")
+
+    @property
+    def created(self) -> str:
+        """Return when the object was made."""
+        return str(self.obj["metadata"].get("creationTimestamp") or "")
+
+    @property
+    def launched(self) -> str:
+        """Return when the machine was launched, or the object made."""
+        return str((self.obj.get("status") or {}).get("launchTime") or self.created)
+
+    @property
+    def lacks_capacity(self) -> bool:
+        """Return whether the launch failed for a reason that another type or subnet may not have."""
+        return self.failure in _OFFERING_LACKS
+
+
+def members_of(
+    pool: Mapping[str, Any], *, instances: Iterable[Mapping[str, Any]], nodes: Sequence[Node]
+) -> list[Member]:
+    """Return the machines that the pool owns, in the order of their names."""
+    owned = [item for item in instances if _is_owned(item, pool)]
+    by_id = {instance_id_of(node): node for node in nodes if instance_id_of(node)}
+    by_address = {_address(node): node for node in nodes if not instance_id_of(node) and belongs_to(node, pool)}
+    was_ready = {
+        str(item.get("name"))
+        for item in (pool.get("status") or {}).get("nodes") or []
+        if item.get("phase") in {READY, NOT_READY}
+    }
+    ordered = sorted(owned, key=lambda item: str(item["metadata"]["name"]))
+    return [_member(item, _node(item, by_id=by_id, by_address=by_address), was_ready=was_ready) for item in ordered]
+
+
+def orphans(pool: Mapping[str, Any], *, members: Sequence[Member], nodes: Iterable[Node], now: datetime) -> list[Node]:
+    """Return the pool's Nodes whose machine is gone: no member's, and drained by us or unready for a while.
+
+    While a machine's id isn't known yet, an unready Node may be the one that it becomes.
+    """
+    taken = {member.node_name for member in members}
+    all_known = all(member.instance_id for member in members)
+    return [
+        node
+        for node in nodes
+        if belongs_to(node, pool)
+        and node["metadata"]["name"] not in taken
+        and (removing_since(node) or (all_known and _is_long_unready(node, now)))
+    ]
+
+
+def _is_long_unready(node: Node, now: datetime) -> bool:
+    return bool(not is_ready(node) and age(unready_since(node), now=now) >= _ORPHANED)
+
+
+def _is_owned(instance: Mapping[str, Any], pool: Mapping[str, Any]) -> bool:
+    owners = instance["metadata"].get("ownerReferences") or []
+    return any(owner.get("uid") == pool["metadata"]["uid"] for owner in owners)
+
+
+def _node(instance: Mapping[str, Any], *, by_id: Mapping[str, Node], by_address: Mapping[str, Node]) -> Node | None:
+    """Return the instance's Node: by provider id, and by address while the kubelet hasn't said one."""
+    status = instance.get("status") or {}
+    if not status.get("instanceId"):
+        return None
+    found = by_id.get(status["instanceId"])
+    return found or (by_address.get(status["privateIp"]) if status.get("privateIp") else None)
+
+
+def _address(node: Node) -> str:
+    addresses = (node.get("status") or {}).get("addresses") or []
+    return next((str(item.get("address")) for item in addresses if item.get("type") == "InternalIP"), "")
+
+
+def _member(instance: Mapping[str, Any], node: Node | None, *, was_ready: Iterable[str]) -> Member:
+    status = instance.get("status") or {}
+    launched = bool(status.get("instanceId")) and status.get("state") not in _ENDED
+    failed: Mapping[str, Any] = next(
+        (
+            item
+            for item in status.get("conditions") or []
+            if item.get("type") == "Ready" and item.get("status") == "False"
+        ),
+        {},
+    )
+    failure = "" if launched else str(failed.get("reason") or "")
+    if status.get("instanceId") and failure not in _OFFERING_LACKS:
+        failure = ""  # its EC2Instance replaces a machine that ended, and says so itself
+    phase = _phase(instance, node, launched=launched, known=instance["metadata"]["name"] in was_ready)
+    if phase == LAUNCHING and failure:
+        phase = LAUNCH_FAILED
+    message = str(failed.get("message") or "") if failure else ""
+    return Member(obj=instance, node=node, phase=phase, failure=failure, message=message)
+
+
+def _phase(instance: Mapping[str, Any], node: Node | None, *, launched: bool, known: bool) -> str:
+    if instance["metadata"].get("deletionTimestamp"):
+        return TERMINATING
+    if node is not None and removing_since(node):
+        return DRAINING
+    if not launched:
+        return LAUNCHING
+    if node is None:
+        return BOOTING
+    if is_ready(node):
+        return READY
+    return NOT_READY if known else JOINING

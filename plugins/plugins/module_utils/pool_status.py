@@ -1,0 +1,197 @@
+"""The status of a NodePool: counts, `scaleOperation`, conditions and when to look again. Pure.
+
+It ends a run: the view is what the run began with, the plan what it did, `blocked` what evictions were refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.aws_operator.core.plugins.module_utils import drain
+from ansible_collections.aws_operator.core.plugins.module_utils.conditions import Condition, condition, dated
+from ansible_collections.aws_operator.core.plugins.module_utils.offerings import shown
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_members import (
+    DRAINING,
+    LAUNCH_FAILED,
+    NOT_READY,
+    READY,
+    TERMINATING,
+    Member,
+)
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_plan import PoolPlan
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_view import PoolView
+from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import render
+
+SOON, LATER = 5.0, 60.0
+_STANDING = (READY, NOT_READY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolUpdate:
+    """What to write."""
+
+    status: Mapping[str, Any]
+    conditions: Sequence[Mapping[str, str]]
+    changed: bool
+    """Whether anything but `lastCheckedAt` moves."""
+    active: bool
+    look_again: float
+    """Seconds until the next run; 0 for the pool's ordinary period."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Outcome:
+    """The run, as the parts of the status see it."""
+
+    view: PoolView
+    plan: PoolPlan
+    blocked: Sequence[Mapping[str, str]]
+
+    @property
+    def ready(self) -> int:
+        """Return how many nodes are Ready and stay."""
+        return sum(member.phase == READY for member in self.view.members)
+
+    @property
+    def active(self) -> bool:
+        """Return whether the pool is on its way to another size, or a machine of it to or from being a node."""
+        moving = any(member.phase not in _STANDING for member in self.view.members)
+        return moving or self.plan.scales or len(self.view.members) != self.view.wanted
+
+    def failed(self) -> list[Member]:
+        """Return the launches that failed for a reason that a person has to mend."""
+        return [item for item in self.view.members if item.phase == LAUNCH_FAILED and not item.lacks_capacity]
+
+
+def pool_update_of(view: PoolView, plan: PoolPlan, *, blocked: Sequence[Mapping[str, str]] = ()) -> PoolUpdate:
+    """Return the write that ends a run; *blocked* are evictions that were refused: `pod` and `message` of each."""
+    outcome = _Outcome(view=view, plan=plan, blocked=blocked)
+    fields = _fields(outcome)
+    before = view.status.get("conditions") or []
+    conditions = dated(_conditions(outcome), before=before, now=view.now)
+    old = view.status
+    patch = {name: value for name, value in fields.items() if (value or None) != (old.get(name) or None)}
+    # A count is always there, 0 included: people and autoscalers read it.
+    patch |= {name: fields[name] for name in ("currentNodes", "readyNodes") if old.get(name) != fields[name]}
+    changed = bool(patch) or any(item not in before for item in conditions)
+    patch["lastCheckedAt"] = render(view.now)
+    return PoolUpdate(
+        status=patch, conditions=conditions, changed=changed, active=outcome.active, look_again=_look_again(outcome)
+    )
+
+
+def _fields(outcome: _Outcome) -> dict[str, Any]:
+    view, plan = outcome.view, outcome.plan
+    existing = [item for item in view.members if item.instance_id and item.phase != TERMINATING]
+    return {
+        "scaleOperation": "active" if outcome.active else "inactive",
+        "currentNodes": len(existing),
+        "readyNodes": outcome.ready,
+        "nodes": [_node_entry(member) for member in view.members] or None,
+        "lastScaleTime": render(view.now) if plan.scales else view.status.get("lastScaleTime"),
+        "shortages": [item.entry() for item in plan.shortages] or None,
+        "registrationFailures": plan.registration.failures or None,
+        "lastRegistrationFailure": plan.registration.last or None,
+        "terminations": list(plan.terminations) or None,
+        "lastSerial": plan.serial or None,
+        "observedGeneration": view.pool["metadata"].get("generation"),
+    }
+
+
+def _node_entry(member: Member) -> dict[str, str]:
+    entry = {"name": member.name, "instanceId": member.instance_id, "node": member.node_name, "phase": member.phase}
+    return {name: value for name, value in entry.items() if value}
+
+
+def _conditions(outcome: _Outcome) -> list[Condition]:
+    view, plan = outcome.view, outcome.plan
+    staying = [item for item in view.members if item.phase not in {DRAINING, TERMINATING}]
+    up = outcome.ready < view.wanted and outcome.active
+    down = len(view.members) > len(staying) or len(staying) > view.wanted
+    counts = f"{outcome.ready} of {view.wanted} nodes are ready"
+    limit = view.spec.get("maxTerminationsPerHour")
+    limited = f"{plan.held} steps wait: maxTerminationsPerHour is {limit}"
+    return [
+        _ready(outcome, counts),
+        condition("ScalingUp", holds=up, reason="NodesMissing" if up else "EnoughNodes", message=counts),
+        condition(
+            "ScalingDown",
+            holds=down,
+            reason="NodesLeaving" if down else "NoNodesLeaving",
+            message=_leaving(outcome) if down else "no node is on its way out",
+        ),
+        condition(
+            "CapacityUnavailable",
+            holds=plan.starved,
+            reason="InsufficientCapacity" if plan.starved else "CapacityAvailable",
+            message=_shortage(outcome) if plan.starved else "AWS gives the machines that the pool asks for",
+        ),
+        condition(
+            "TerminationLimited",
+            holds=plan.held > 0,
+            reason="LimitReached" if plan.held else "WithinLimit",
+            message=limited if plan.held else "no termination waits for maxTerminationsPerHour",
+        ),
+    ]
+
+
+def _ready(outcome: _Outcome, counts: str) -> Condition:
+    """Return the condition: what keeps the pool from being as its spec says, the gravest first."""
+    found = _obstacle(outcome)
+    if found:
+        reason, message = found
+        return condition("Ready", holds=False, reason=reason, message=f"{counts}; {message}")
+    if outcome.active:
+        grows = outcome.ready < outcome.view.wanted
+        message = counts if grows else f"{counts}; {_leaving(outcome)}"
+        return condition("Ready", holds=False, reason="ScalingUp" if grows else "ScalingDown", message=message)
+    if outcome.ready < outcome.view.wanted:
+        down = [item.node_name for item in outcome.view.members if item.phase == NOT_READY]
+        return condition("Ready", holds=False, reason="NodesNotReady", message=f"{counts}; not: {', '.join(down)}")
+    return condition("Ready", holds=True, reason="AsWanted", message=counts)
+
+
+def _obstacle(outcome: _Outcome) -> tuple[str, str] | None:
+    """Return what a person may have to do something about."""
+    failed = outcome.failed()
+    if failed:
+        return failed[0].failure, f"{failed[0].name}: {failed[0].message}"
+    if outcome.plan.starved:
+        return "CapacityUnavailable", _shortage(outcome)
+    if outcome.blocked:
+        first = outcome.blocked[0]
+        return "DrainBlocked", f"{first.get('pod', '')} can't be evicted: {first.get('message', '')}"
+    pause = outcome.plan.registration.pause_ends()
+    if pause and outcome.ready < outcome.view.wanted:
+        times = outcome.plan.registration.failures
+        message = f"{times} machines in a row never became a node; the next one may start at {render(pause)}"
+        return "RegistrationFailed", message
+    return None
+
+
+def _shortage(outcome: _Outcome) -> str:
+    tried = [f"{shown(item.offering)} (again at {render(item.until)})" for item in outcome.plan.shortages]
+    return f"AWS has no capacity for {', '.join(tried)}"
+
+
+def _leaving(outcome: _Outcome) -> str:
+    """Return which nodes go, and what each still waits for."""
+    view = outcome.view
+    parts = []
+    for member in view.members:
+        if member.phase == DRAINING:
+            step = drain.next_step(member.node, view.pods, spec=view.spec, now=view.now)
+            parts.append(f"{member.node_name} is draining, {step.why}")
+        elif member.phase == TERMINATING:
+            parts.append(f"{member.name} is terminating")
+    return "; ".join(parts) or "more nodes than wanted"
+
+
+def _look_again(outcome: _Outcome) -> float:
+    """Return when nothing but time may change what there is to do: soon while things move, later while AWS refuses."""
+    if not outcome.active:
+        return 0.0
+    stuck = outcome.plan.starved or bool(outcome.failed())
+    return LATER if stuck and not outcome.plan.scales else SOON

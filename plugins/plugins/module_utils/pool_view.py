@@ -1,0 +1,81 @@
+"""What a run knows of one NodePool, and what it may do about it: the values between the parts of its plan. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from ansible_collections.aws_operator.core.plugins.module_utils.offerings import FIRST_PAUSE
+from ansible_collections.aws_operator.core.plugins.module_utils.places import Node
+from ansible_collections.aws_operator.core.plugins.module_utils.pods import Pod
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_members import Member, members_of
+
+CREATE, CORDON, EVICT, DELETE, UNCORDON = "Create", "Cordon", "Evict", "Delete", "Uncordon"
+SET_NODE, DELETE_NODE = "SetNode", "DeleteNode"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolView:
+    """What is known at the start of a run."""
+
+    pool: Mapping[str, Any]
+    instances: Sequence[Mapping[str, Any]]
+    """EC2Instance objects; those that the pool doesn't own are passed over."""
+    nodes: Sequence[Node]
+    """Read before the instances, so that the machine of a Node without an instance is gone for certain."""
+    now: datetime
+    pods: Sequence[Pod] = ()
+    """The pods on the nodes."""
+    finalizing: bool = False
+    user_data_secret: str = ""
+    capacity_pause: float = FIRST_PAUSE
+    """Seconds for which an offering is left alone after its first failure."""
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """Return the pool's spec."""
+        return self.pool.get("spec") or {}
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """Return the pool's status as of the start of the run."""
+        return self.pool.get("status") or {}
+
+    @cached_property
+    def members(self) -> list[Member]:
+        """Return the pool's machines by name."""
+        found: list[Member] = members_of(self.pool, instances=self.instances, nodes=self.nodes)
+        return found
+
+    @property
+    def wanted(self) -> int:
+        """Return how many nodes there have to be; the lower limit wins over the upper one."""
+        if self.finalizing:
+            return 0
+        target, least = int(self.spec.get("targetNodes") or 0), int(self.spec.get("minNodes") or 0)
+        return max(least, min(target, int(self.spec.get("maxNodes", target))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """One thing to do."""
+
+    kind: str
+    """`Create`, `Cordon`, `Evict`, `Delete` (terminates), `Uncordon`, `SetNode` or `DeleteNode`."""
+    name: str
+    """Of the EC2Instance (`Create`, `Delete`) or of the Node."""
+    why: str
+    body: Mapping[str, Any] = field(default_factory=dict)
+    """The object to create, or what to patch."""
+    pods: Sequence[Mapping[str, str]] = ()
+    """Namespace and name of the pods to evict."""
+    is_termination: bool = False
+    """Whether a machine ends."""
+
+
+def delete_action(member: Member, *, why: str) -> Action:
+    """Return what ends a member."""
+    return Action(kind=DELETE, name=member.name, why=why, is_termination=bool(member.instance_id))

@@ -1,0 +1,170 @@
+"""Which nodes nobody needs: the Autoscaler's decision to shrink, as a pure function.
+
+Nodes are taken away in thought, one after the other in the order in which NodePool would take them, and the pods of
+each have to find room in what is left; so two that could go one by one, but not together, are told apart. Times come in
+as values: since when a node isn't needed is kept by the caller in a status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import takewhile
+
+from ansible_collections.aws_operator.core.plugins.module_utils.neighbours import rules_for
+from ansible_collections.aws_operator.core.plugins.module_utils.packing import Decision, Packing
+from ansible_collections.aws_operator.core.plugins.module_utils.places import Place
+from ansible_collections.aws_operator.core.plugins.module_utils.pod_fit import fits
+from ansible_collections.aws_operator.core.plugins.module_utils.pod_volumes import Volumes
+from ansible_collections.aws_operator.core.plugins.module_utils.pods import Guest
+from ansible_collections.aws_operator.core.plugins.module_utils.pools import Pool
+from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age, parse, render
+from ansible_collections.aws_operator.core.plugins.module_utils.victims import Candidate, candidate_of, in_order
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thrift:
+    """When a node counts as not needed."""
+
+    enabled: bool = True
+    utilization_threshold: float = 0.5
+    """A node whose movable pods hold at least this share of its cores or memory is needed."""
+    unneeded_for: float = 600.0
+    """Seconds for which it must not have been needed."""
+    paused: str = ""
+    """Why no pool may shrink this time (a cooldown), empty where one may."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shrinking:
+    """The answer."""
+
+    targets: Mapping[str, int]
+    """By pool; at most what the packing says, and at least minNodes."""
+    decisions: Sequence[Decision]
+    unneeded: Mapping[str, str]
+    """By node: since when it isn't needed. To be kept, and handed in next time."""
+    needed: Mapping[str, str]
+    """By node: why it's needed. Nodes behind the first such one of a pool aren't judged."""
+
+
+@dataclass(kw_only=True)
+class _Trial:
+    """The nodes that are left, as pods move."""
+
+    places: list[Place]
+    volumes: Volumes
+    thrift: Thrift
+    now: datetime
+    since: Mapping[str, str]
+    unneeded: dict[str, str] = field(default_factory=dict)
+    needed: dict[str, str] = field(default_factory=dict)
+
+    def settle_the_homeless(self) -> None:
+        """Give the pods of closed nodes room elsewhere, so that it isn't promised twice."""
+        for place in [place for place in self.places if not place.is_open]:
+            for guest in _greatest_first(place):
+                place.guests = [other for other in place.guests if other is not guest]
+                if not self._move(guest, self.places):
+                    place.guests.append(guest)
+
+    def take_away(self, candidate: Candidate) -> bool:
+        """Take a node away for good where nobody needs it; its pods have moved then."""
+        place = next(place for place in self.places if place.name == candidate.name)
+        reason = self._why_needed(place, candidate_of(place))
+        if reason:
+            self.needed[place.name] = reason
+            return False
+        self.unneeded[place.name] = self.since.get(place.name) or render(self.now)
+        return True
+
+    def _why_needed(self, place: Place, candidate: Candidate) -> str:
+        threshold = self.thrift.utilization_threshold
+        if candidate.keeps:
+            return str(candidate.keeps)
+        if place.is_ready and candidate.load >= threshold:
+            return f"{candidate.load:.0%} of it is asked for, and the threshold is {threshold:.0%}"
+        left = [other.copy() for other in self.places if other is not place]
+        for guest in _greatest_first(place):
+            if not self._move(guest, left):
+                return f"{guest.key} fits nowhere else"
+        self.places = left
+        return ""
+
+    def _move(self, guest: Guest, places: Sequence[Place]) -> bool:
+        rules = rules_for(guest, places)
+        for place in places:
+            if place.is_open and place.is_there and fits(guest, place, rules=rules, volumes=self.volumes):
+                place.put(guest)
+                return True
+        return False
+
+
+def shrink(
+    packing: Packing,
+    *,
+    pools: Sequence[Pool],
+    now: datetime,
+    since: Mapping[str, str] | None = None,
+    thrift: Thrift | None = None,
+    volumes: Volumes | None = None,
+) -> Shrinking:
+    """Decide after *packing* has put the pods that wait; *since* is what the last evaluation returned as unneeded."""
+    rules = thrift or Thrift()
+    trial = _Trial(
+        places=[place.copy() for place in packing.places],
+        volumes=volumes or Volumes(),
+        thrift=rules,
+        now=now,
+        since=since or {},
+    )
+    trial.settle_the_homeless()
+    ordered = sorted(pools, key=lambda pool: (-pool.rank, -pool.cost, pool.name))
+    lowered = {pool.name: _lower(pool, packing, trial=trial) for pool in ordered if rules.enabled}
+    targets = {pool.name: packing.targets[pool.name] - len(lowered.get(pool.name) or ()) for pool in pools}
+    return Shrinking(
+        targets=targets,
+        decisions=[_decision(pool, targets, nodes=lowered[pool.name]) for pool in pools if lowered.get(pool.name)],
+        unneeded=trial.unneeded,
+        needed=trial.needed,
+    )
+
+
+def _lower(pool: Pool, packing: Packing, *, trial: _Trial) -> list[str]:
+    """Return the nodes by which the pool's target goes down now."""
+    mine = [place for place in trial.places if place.pool == pool.name and place.is_there and not place.is_leaving]
+    spare = max(0, packing.targets[pool.name] - pool.minimum)
+    gone = [item.name for item in takewhile(trial.take_away, in_order(map(candidate_of, mine))[:spare])]
+    if trial.thrift.paused or not _stands_still(pool, packing, nodes=len(mine)):
+        return []
+
+    def is_ripe(name: str) -> bool:
+        return bool(age(trial.unneeded[name], now=trial.now) >= trial.thrift.unneeded_for)
+
+    return list(takewhile(is_ripe, gone))
+
+
+def _stands_still(pool: Pool, packing: Packing, *, nodes: int) -> bool:
+    """Return whether no pool grows, none of this one's nodes is on its way, and no surplus of it goes already."""
+    grows = any(decision.after > decision.before for decision in packing.decisions)
+    return not grows and pool.coming == 0 and nodes <= packing.targets[pool.name]
+
+
+def _greatest_first(place: Place) -> list[Guest]:
+    moving = [guest for guest in place.guests if guest.moves]
+    return sorted(
+        moving, key=lambda guest: (-guest.requests.get("memory", 0), -guest.requests.get("cpu", 0), guest.key)
+    )
+
+
+def _decision(pool: Pool, targets: Mapping[str, int], *, nodes: Sequence[str]) -> Decision:
+    why = f"not needed: {', '.join(nodes)}"
+    return Decision(pool=pool.name, before=pool.target, after=targets[pool.name], why=why)
+
+
+def cooling(*, what: str, last: object, seconds: float, now: datetime) -> str:
+    """Return why a pool isn't changed yet after the *last* change, empty where the cooldown is over."""
+    changed = parse(last)
+    left = seconds - (now - changed).total_seconds() if changed else 0.0
+    return f"cooling down after the last {what} for another {left:.0f} s" if left > 0 else ""
