@@ -21,6 +21,7 @@ from ansible_collections.aws_operator.core.plugins.module_utils.instances import
     live,
     state_of,
 )
+from ansible_collections.aws_operator.core.plugins.module_utils.plain_data import plain
 from ansible_collections.aws_operator.core.plugins.module_utils.plan import View, make_plan
 from ansible_collections.aws_operator.core.plugins.module_utils.status import (
     failed_update_of,
@@ -40,17 +41,8 @@ _STORAGE = {
 }
 
 
-def _plain(value: Any) -> Any:
-    """Return *value* in built-in containers: Ansible's own are templated as they are read, and can't be copied."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
-
-
 def _view(given: Mapping[str, Any], given_seen: Mapping[str, Any]) -> View:
-    obj, seen = _plain(given), _plain(given_seen)
+    obj, seen = plain(given), plain(given_seen)
     if not (obj.get("metadata") or {}).get("uid"):
         raise AnsibleFilterError("the object has no metadata.uid: without it no instance may be looked for")
     return View(
@@ -71,7 +63,7 @@ def ec2_plan(obj: Mapping[str, Any], seen: Mapping[str, Any]) -> Any:
 
 def ec2_drift_sentence(item: Mapping[str, str]) -> Any:
     """Return one entry of a plan's drift for a person."""
-    return wrap_var(Drift(**_plain(item)).sentence())
+    return wrap_var(Drift(**plain(item)).sentence())
 
 
 def ec2_doomed(obj: Mapping[str, Any], seen: Mapping[str, Any]) -> Any:
@@ -91,14 +83,14 @@ def ec2_status(obj: Mapping[str, Any], seen: Mapping[str, Any], *, current: Inst
     """Return the status to write at the end of a run; *current* is the instance as the run left it."""
     view = _view(obj, seen)
     plan = make_plan(view)
-    return wrap_var(asdict(update_of(view, plan, instance=plan.instance if current is None else _plain(current))))
+    return wrap_var(asdict(update_of(view, plan, instance=plan.instance if current is None else plain(current))))
 
 
 def ec2_failed_status(obj: Mapping[str, Any], seen: Mapping[str, Any], *, result: Mapping[str, Any]) -> Any:
     """Return the status to write where a task failed; no `instances` in *seen*: it failed before they were read."""
     view = _view(obj, seen)
     plan = make_plan(view) if "instances" in seen else None
-    return wrap_var(asdict(failed_update_of(view, failure_of(_plain(result)), plan=plan)))
+    return wrap_var(asdict(failed_update_of(view, failure_of(plain(result)), plan=plan)))
 
 
 def ec2_waiting_status(obj: Mapping[str, Any], seen: Mapping[str, Any], *, reason: str, message: str) -> Any:
@@ -108,13 +100,13 @@ def ec2_waiting_status(obj: Mapping[str, Any], seen: Mapping[str, Any], *, reaso
 
 def aws_failure(result: Mapping[str, Any]) -> Any:
     """Return reason, message, error code and request id of a failed task."""
-    failure = failure_of(_plain(result))
+    failure = failure_of(plain(result))
     return wrap_var({**asdict(failure), "lacks_capacity": failure.lacks_capacity})
 
 
 def ec2_remaining(instances: Sequence[Instance]) -> Any:
     """Return the instances that haven't ended for good, those that are shutting down included."""
-    return wrap_var([item for item in _plain(instances) if state_of(item) != "terminated"])
+    return wrap_var([item for item in plain(instances) if state_of(item) != "terminated"])
 
 
 def ec2_undecided(obj: Mapping[str, Any], seen: Mapping[str, Any]) -> bool:

@@ -29,10 +29,47 @@ def call(module: Any, method: Callable[..., dict[str, Any]], **request: Any) -> 
     raise AssertionError("fail_json ends the process")
 
 
-def instance_of(answered: dict[str, Any]) -> dict[str, Any]:
-    """Return one instance of AWS's answer with snake-cased keys, and its tags as a mapping."""
-    instance: dict[str, Any] = camel_dict_to_snake_dict(answered, ignore_list=["Tags"])
-    return {**instance, "tags": {tag["Key"]: tag["Value"] for tag in answered.get("Tags") or []}}
+def known(module: Any, method: Callable[..., dict[str, Any]], *absent: str, **request: Any) -> dict[str, Any] | None:
+    """Return AWS's answer, None where it answers with one of the codes *absent*: there is no such thing."""
+
+    def ask(**given: Any) -> dict[str, Any]:
+        try:
+            return {"answer": method(**given)}
+        except ClientError as error:
+            if (error.response.get("Error") or {}).get("Code") in absent:
+                return {}
+            raise
+
+    return call(module, ask, **request).get("answer")
+
+
+def refused(error: Exception) -> dict[str, str]:
+    """Return what AWS answered: `error_code`, `request_id` and `message`."""
+    answer = getattr(error, "response", None) or {}
+    return _failure(answer.get("Error") or {}, answer.get("ResponseMetadata") or {})
+
+
+def described(answered: dict[str, Any]) -> dict[str, Any]:
+    """Return one thing of AWS's answer with snake-cased keys, and its tags as a mapping."""
+    thing: dict[str, Any] = camel_dict_to_snake_dict(answered, ignore_list=["Tags"])
+    return {**thing, "tags": {tag["Key"]: tag["Value"] for tag in answered.get("Tags") or []}}
+
+
+def set_tags(module: Any, client: Any, *, resource: str) -> bool:
+    """Set the EC2 tags of the option `tags`, and take away those of `remove_tags` that still have their value."""
+    sent = False
+    for option, method in (("tags", client.create_tags), ("remove_tags", client.delete_tags)):
+        tags = [{"Key": key, "Value": str(value)} for key, value in sorted(module.params[option].items())]
+        if tags:
+            call(module, method, Resources=[resource], Tags=tags)
+            sent = True
+    return sent
+
+
+def boto3_filters(filters: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return EC2's *filters* as AWS wants them; each has a value or a list of values."""
+    values = {name: value if isinstance(value, list) else [value] for name, value in filters.items()}
+    return [{"Name": name, "Values": [str(item) for item in items]} for name, items in values.items()]
 
 
 def _failure(error: dict[str, Any], metadata: dict[str, Any]) -> dict[str, str]:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from ansible_collections.aws_operator.core.plugins.module_utils.identity import (
-    Owner,
     TagChanges,
     attempt_of,
     client_token,
@@ -30,37 +28,15 @@ from ansible_collections.aws_operator.core.plugins.module_utils.instances import
     select,
     state_of,
 )
+from ansible_collections.aws_operator.core.plugins.module_utils.owned import Owned
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age
 
 
 @dataclass(frozen=True, kw_only=True)
-class View:
+class View(Owned):  # type: ignore[misc]  # mypy does not follow imports by the collection's name
     """What is known at the start of a run."""
 
-    obj: Mapping[str, Any]
     instances: Sequence[Instance]
-    now: datetime
-    cluster_id: str = "default"
-    grace: float = 60.0
-    """Seconds for which an instance may be invisible after its launch."""
-
-    @property
-    def spec(self) -> Mapping[str, Any]:
-        """Return the object's spec."""
-        return self.obj.get("spec") or {}
-
-    @property
-    def status(self) -> Mapping[str, Any]:
-        """Return the object's status as of the start of the run."""
-        return self.obj.get("status") or {}
-
-    @property
-    def owner(self) -> Owner:
-        """Return whose instance it is."""
-        meta = self.obj["metadata"]
-        return Owner(
-            cluster_id=self.cluster_id, uid=meta["uid"], namespace=meta.get("namespace") or "", name=meta["name"]
-        )
 
     @property
     def recorded_id(self) -> str:
@@ -79,14 +55,6 @@ class View:
     def wants_running(self) -> bool:
         """Return whether the machine has to run."""
         return bool(self.spec.get("powerState", "Running") == "Running")
-
-    @property
-    def was_right(self) -> bool:
-        """Return whether the last run left this very spec fulfilled, so that any difference came from outside."""
-        same_spec = self.status.get("observedGeneration") == self.obj["metadata"].get("generation")
-        conditions = self.status.get("conditions") or []
-        ready = any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions)
-        return same_spec and ready
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,41 +1,18 @@
-"""The status of an EC2Instance object: fields, `Ready`, and the smallest patch that brings the old one there. Pure.
-
-`lastUpdatedAt` moves only with something else than `lastCheckedAt`, so `changed` here is also what the role reports.
-"""
+"""The status of an EC2Instance object: its fields and `Ready`; `updates` makes the smallest patch of them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from ansible_collections.aws_operator.core.plugins.module_utils.failures import Failure
 from ansible_collections.aws_operator.core.plugins.module_utils.instances import Drift, Instance, state_of
 from ansible_collections.aws_operator.core.plugins.module_utils.plan import Plan, View
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import normal, render
+from ansible_collections.aws_operator.core.plugins.module_utils.updates import Ready, Update, update
 
 _MOVING = ("pending", "stopping", "shutting-down", "")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ready:
-    """The `Ready` condition without its time."""
-
-    status: str
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Update:
-    """What to write."""
-
-    status: Mapping[str, Any]
-    conditions: Sequence[Mapping[str, Any]]
-    changed: bool
-    """Whether anything but `lastCheckedAt` moves."""
-    settled: bool
-    """Whether the next look can wait for `checkInterval`."""
 
 
 def update_of(view: View, plan: Plan, *, instance: Instance) -> Update:
@@ -140,23 +117,4 @@ def _drift_entry(item: Drift) -> dict[str, str]:
 
 
 def _update(view: View, *, fields: Mapping[str, Any], ready: Ready, settled: bool, checked: bool = True) -> Update:
-    old = view.status
-    wanted = {**fields, "observedGeneration": view.obj["metadata"].get("generation")}
-    # An empty text and an absent field are the same; only what differs is sent, so that nothing else is overwritten.
-    patch = {key: value or None for key, value in wanted.items() if (value or None) != (old.get(key) or None)}
-    condition = _condition(view, ready)
-    changed = bool(patch) or condition not in (old.get("conditions") or [])
-    if checked:
-        patch["lastCheckedAt"] = render(view.now)
-    if changed:
-        patch["lastUpdatedAt"] = render(view.now)
-    return Update(status=patch, conditions=[condition], changed=changed, settled=settled)
-
-
-def _condition(view: View, ready: Ready) -> dict[str, str]:
-    before: Mapping[str, Any] = next(
-        (item for item in view.status.get("conditions") or [] if item.get("type") == "Ready"), {}
-    )
-    same = before.get("status") == ready.status and before.get("lastTransitionTime")
-    time = before["lastTransitionTime"] if same else render(view.now)
-    return {"type": "Ready", **asdict(ready), "lastTransitionTime": time}
+    return update(view.obj, now=view.now, fields=fields, ready=ready, settled=settled, checked=checked)

@@ -50,16 +50,14 @@ message:
   type: str
 """
 
-from typing import Any  # noqa: E402 - Ansible wants the documentation first
-
-from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule  # noqa: E402
-from ansible_collections.aws_operator.core.plugins.module_utils.aws_calls import call, instance_of  # noqa: E402
-
-
-def boto3_filters(filters: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return *filters* as AWS wants them."""
-    values = {name: value if isinstance(value, list) else [value] for name, value in filters.items()}
-    return [{"Name": name, "Values": [str(item) for item in items]} for name, items in values.items()]
+from ansible_collections.amazon.aws.plugins.module_utils.modules import (  # noqa: E402 - the documentation is first
+    AnsibleAWSModule,
+)
+from ansible_collections.aws_operator.core.plugins.module_utils.aws_calls import (  # noqa: E402
+    boto3_filters,
+    call,
+    described,
+)
 
 
 def main() -> None:
@@ -71,7 +69,7 @@ def main() -> None:
     pages = module.client("ec2").get_paginator("describe_instances")
     answer = call(module, lambda **request: pages.paginate(**request).build_full_result(), Filters=filters)
     found = [instance for reservation in answer["Reservations"] for instance in reservation["Instances"]]
-    module.exit_json(changed=False, instances=[instance_of(instance) for instance in found])
+    module.exit_json(changed=False, instances=[described(instance) for instance in found])
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ message:
 from typing import Any  # noqa: E402 - Ansible wants the documentation first
 
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule  # noqa: E402
-from ansible_collections.aws_operator.core.plugins.module_utils.aws_calls import call, instance_of  # noqa: E402
+from ansible_collections.aws_operator.core.plugins.module_utils.aws_calls import call, described  # noqa: E402
 from ansible_collections.aws_operator.core.plugins.module_utils.launch import run_instances_request  # noqa: E402
 
 _STORAGE = {
@@ -159,7 +159,7 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=True, client_token=token, instance={})
     answer = call(module, module.client("ec2").run_instances, **run_instances_request(module.params))
-    module.exit_json(changed=True, client_token=token, instance=instance_of(answer["Instances"][0]))
+    module.exit_json(changed=True, client_token=token, instance=described(answer["Instances"][0]))
 
 
 if __name__ == "__main__":

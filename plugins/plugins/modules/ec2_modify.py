@@ -80,7 +80,7 @@ from typing import Any  # noqa: E402
 
 from ansible_collections.amazon.aws.plugins.module_utils.botocore import is_boto3_error_code  # noqa: E402
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule  # noqa: E402
-from ansible_collections.aws_operator.core.plugins.module_utils.aws_calls import call  # noqa: E402
+from ansible_collections.aws_operator.core.plugins.module_utils.aws_calls import call, set_tags  # noqa: E402
 from ansible_collections.aws_operator.core.plugins.module_utils.launch import profile_reference  # noqa: E402
 
 _INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
@@ -128,14 +128,6 @@ def set_profile(module: Any, client: Any) -> None:
     call(module, method, IamInstanceProfile=profile, **target)
 
 
-def set_tags(module: Any, client: Any) -> None:
-    """Set tags and take others away."""
-    for option, method in (("tags", client.create_tags), ("remove_tags", client.delete_tags)):
-        tags = [{"Key": key, "Value": str(value)} for key, value in sorted(module.params[option].items())]
-        if tags:
-            call(module, method, Resources=[module.params["instance_id"]], Tags=tags)
-
-
 def set_power(module: Any, client: Any) -> tuple[str, bool]:
     """Start, stop or terminate; return the state and whether the instance existed."""
     power = module.params["power"]
@@ -173,7 +165,7 @@ def main() -> None:
     set_attributes(module, client)
     if module.params["iam_instance_profile"]:
         set_profile(module, client)
-    set_tags(module, client)
+    set_tags(module, client, resource=instance_id)
     state, existed = set_power(module, client)
     module.exit_json(changed=existed, state=state, existed=existed)
 

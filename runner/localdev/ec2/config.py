@@ -1,4 +1,4 @@
-"""What `/sim/config` sets: how long states last, how late a launch is seen, how many calls are allowed."""
+"""What `/sim/config` sets: how long states last, how late a launch is seen, how often something may be asked."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ class SimConfig:
     """From the launch until Describe and calls by id know the instance."""
     terminated_visible: float = 3600.0
     """From the termination until EC2 forgets the instance; `/sim/instances` keeps it."""
+    creating: float = 0.5
+    """From CreateVolume until the volume is available."""
+    modification_pause: float = 21600.0
+    """For which EC2 refuses to modify a volume again."""
     rate: float = 0.0
     """Calls of EC2 a second, after `burst` of them; more are answered RequestLimitExceeded. 0: no limit."""
     burst: float = 10.0

@@ -1,4 +1,4 @@
-"""Runs the role `ec2_instance` as the runtime does, one run at a time, against the plane's API server and EC2.
+"""Runs a role of an AWS kind as the runtime does, one run at a time, against the plane's API server and EC2.
 
 A run is the product's own, on the fork server of the test session; a test sees exactly what one run did: its recap, its
 output, the object and the calls that reached AWS. Where the output must be what Ansible prints, before the runtime
@@ -37,17 +37,38 @@ ROOT = Path(__file__).resolve().parents[3]
 EC2_INSTANCES = Resource(gvk=GVK("aws.ansible-operator.io", "v1alpha1", "EC2Instance"), plural="ec2instances")
 EVENTS = Resource(gvk=GVK("", "v1", "Event"), plural="events")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-FINALIZER = "aws.ansible-operator.io/ec2instance"
 IMAGE = "ami-0c0ffee0000000001"
 SECRET_KEY = "CANARYsecretkey"
 UID_TAG = "ansible-operator.io/uid"
 _RECAP = re.compile(r"^localhost\s*: ok=(\d+)\s+changed=(\d+).*failed=(\d+)", re.MULTILINE)
-_FINALIZER = Finalizer(name=FINALIZER, vars={"ec2_instance_finalizing": True})
-_WATCH = Watch(
-    gvk=EC2_INSTANCES.gvk,
-    content=Content(role=ROOT / "roles" / "ec2_instance"),
-    mark_unsafe=True,
-    finalizer=_FINALIZER,
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """The kind and the role under test."""
+
+    resource: Resource
+    role: str
+    """Its folder's name; the finalizer's run has `<role>_finalizing: true`."""
+    spec: Mapping[str, Any]
+    """The least spec that is good."""
+
+    @property
+    def watch(self) -> Watch:
+        """Return the kind's watch as `watches.yaml` has it."""
+        name = f"aws.ansible-operator.io/{self.resource.gvk.kind.lower()}"
+        return Watch(
+            gvk=self.resource.gvk,
+            content=Content(role=ROOT / "roles" / self.role),
+            mark_unsafe=True,
+            finalizer=Finalizer(name=name, vars={f"{self.role}_finalizing": True}),
+        )
+
+
+EC2_INSTANCE = Subject(
+    resource=EC2_INSTANCES,
+    role="ec2_instance",
+    spec={"region": "us-east-1", "imageId": IMAGE, "instanceType": "t3.micro"},
 )
 
 
@@ -95,6 +116,7 @@ class Bench:
     variables: Mapping[str, Any] = field(default_factory=dict)
     """On top of the runtime's variables."""
     verbosity: str = "-vv"
+    subject: Subject = EC2_INSTANCE
     warm: Launcher | None = None
     """Starts the runs; None: `ansible-playbook` is run without the runtime around it."""
 
@@ -107,35 +129,35 @@ class Bench:
         return replace(self, verbosity=verbosity, warm=None)
 
     async def create(self, *, name: str = "web", **spec: Any) -> Object:
-        """Create an EC2Instance object."""
+        """Create an object."""
         body = {
-            "apiVersion": EC2_INSTANCES.gvk.api_version,
-            "kind": EC2_INSTANCES.gvk.kind,
+            "apiVersion": self.subject.resource.gvk.api_version,
+            "kind": self.subject.resource.gvk.kind,
             "metadata": {"name": name, "namespace": self.namespace},
-            "spec": {"region": "us-east-1", "imageId": IMAGE, "instanceType": "t3.micro", **spec},
+            "spec": {**self.subject.spec, **spec},
         }
-        return await self.kube.create(EC2_INSTANCES, body=body, namespace=self.namespace)
+        return await self.kube.create(self.subject.resource, body=body, namespace=self.namespace)
 
     async def get(self, name: str = "web") -> Object:
         """Read the object."""
-        return await self.kube.get(EC2_INSTANCES, namespace=self.namespace, name=name)
+        return await self.kube.get(self.subject.resource, namespace=self.namespace, name=name)
 
     async def patch(self, name: str = "web", **spec: Any) -> None:
         """Change the object's spec."""
-        await self.kube.patch(EC2_INSTANCES, namespace=self.namespace, name=name, body={"spec": spec})
+        await self.kube.patch(self.subject.resource, namespace=self.namespace, name=name, body={"spec": spec})
 
     async def patch_status(self, name: str = "web", **status: Any) -> None:
         """Change the object's status."""
         await self.kube.patch(
-            EC2_INSTANCES, namespace=self.namespace, name=name, body={"status": status}, subresource="status"
+            self.subject.resource, namespace=self.namespace, name=name, body={"status": status}, subresource="status"
         )
 
     async def release_all(self) -> None:
         """Take every finalizer off, so that the namespace can go."""
-        for obj in await self.kube.list(EC2_INSTANCES, namespace=self.namespace):
+        for obj in await self.kube.list(self.subject.resource, namespace=self.namespace):
             name = obj["metadata"]["name"]
             body = {"metadata": {"finalizers": None}}
-            await self.kube.patch(EC2_INSTANCES, namespace=self.namespace, name=name, body=body)
+            await self.kube.patch(self.subject.resource, namespace=self.namespace, name=name, body=body)
 
     async def events(self) -> list[str]:
         """Return the reasons of the Events on objects of this namespace."""
@@ -150,7 +172,7 @@ class Bench:
     async def run(self, *, name: str = "web", finalizing: bool = False, obj: Object | None = None) -> Run:
         """Run the role once for the object as it is now, or for *obj* as somebody saw it before."""
         seen = obj or await self.get(name)
-        request = run_request(watch=_WATCH, obj=seen, finalizing=finalizing)
+        request = run_request(watch=self.subject.watch, obj=seen, finalizing=finalizing)
         before = self.aws.last_call()
         if self.warm is None:
             code, output = await self._play({**parameters_for(request).variables, **self.variables})
@@ -178,8 +200,10 @@ class Bench:
         playbook = self._write_play()
         ident = str(secrets.randbits(63))
         # above the finalizer's variables, which the runtime has above the watch's
-        finalizer = replace(_FINALIZER, vars={**_FINALIZER.vars, **self.variables})
-        watch = replace(_WATCH, content=Content(playbook=playbook), vars=self.variables, finalizer=finalizer)
+        watched = self.subject.watch
+        assert watched.finalizer is not None
+        finalizer = replace(watched.finalizer, vars={**watched.finalizer.vars, **self.variables})
+        watch = replace(watched, content=Content(playbook=playbook), vars=self.variables, finalizer=finalizer)
         settings = ExecutionSettings(runner_dir=self.folder / "runner" / ident, environ=self._environ_of_runs())
         executor = PlayExecutor(
             settings=settings,
@@ -194,8 +218,11 @@ class Bench:
 
     def _write_play(self) -> Path:
         path = self.folder / "play.json"
-        play = [{"hosts": "localhost", "gather_facts": False, "roles": [str(ROOT / "roles" / "ec2_instance")]}]
+        play = [{"hosts": "localhost", "gather_facts": False, "roles": [str(ROOT / "roles" / self.subject.role)]}]
         path.write_text(json.dumps(play))
+        roles = self.folder / "roles"  # beside the playbook, where Ansible looks for the roles that a role includes
+        if not roles.exists():
+            roles.symlink_to(ROOT / "roles")
         return path
 
     async def _play(self, variables: Mapping[str, Any]) -> tuple[int, str]:
