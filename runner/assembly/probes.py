@@ -61,7 +61,7 @@ class ExecutorWatch:
         """Return what keeps the executor from running something."""
         if self._task is not None and self._task.done():
             return Finding(sentence="its check broke; please report this")
-        return self._finding
+        return self._finding or self._remark()
 
     async def _ask(self, executor: KnowsReadiness) -> None:
         while True:
@@ -69,7 +69,7 @@ class ExecutorWatch:
                 reason = await executor.ready()
             except OperatorError as error:
                 reason = str(error)
-            self._finding = self._remark() if reason is None else Finding(sentence=reason)
+            self._finding = None if reason is None else Finding(sentence=reason)
             await SystemClock().sleep(self._interval)
 
     def _remark(self) -> Finding | None:

@@ -57,7 +57,7 @@ def parse_boolean(text: str) -> bool:
 def parse_integer(text: str) -> int:
     """Return a whole number of 64 bits, in decimal or as 0x, 0o (or 0) and 0b, with `_` where Go allows it."""
     if not _INTEGER.match(text):
-        raise ValueError("not a whole number")
+        raise ValueError("not a whole number; write one such as 8")
     plain = text.replace("_", "")
     digits = plain.lstrip("+-")
     octal = len(digits) > 1 and digits.isdigit() and digits.startswith("0")

@@ -54,7 +54,7 @@ class WarmMetrics:
         self._plays = counter(
             "launched_plays", "Plays that were started, by executor; for cold ones why.", "executor", "reason"
         )
-        self._modules = counter("cold_modules", "Modules of warm plays that were started the ordinary way.")
+        self._modules = counter("cold_modules", "Modules that the fork server was asked for and did not take.")
         self._servers = counter(
             "fork_server_starts", "Starts of fork servers, by what they followed and their result.", "reason", "result"
         )

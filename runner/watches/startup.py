@@ -70,8 +70,9 @@ def fields_of(watch: Watch, *, origins: Origins | None, settings: Settings) -> d
         "selector": selector_text(watch.selector),
         "namespaces": list(settings.namespaces) or ["*"],
         "markUnsafe": watch.mark_unsafe,
+        "executor": watch.executor or settings.execution.executor,
+        "executorFrom": _executor_from(watch, settings=settings),
         **_dependents(watch),
-        **({"executor": watch.executor} if watch.executor else {}),
         **({"handlers": str(watch.handlers)} if watch.handlers else {}),
     }
 
@@ -106,6 +107,12 @@ def _requirement_text(requirement: LabelRequirement) -> str:
         case "In" if len(requirement.values) == 1:
             return f"{key}={values}"
     return f"{key} {requirement.operator.lower()} ({values})"
+
+
+def _executor_from(watch: Watch, *, settings: Settings) -> str:
+    if watch.executor:
+        return "watches.yaml"
+    return "--executor" if "executor" in settings.given_flags else "default"
 
 
 def _period(watch: Watch, *, settings: Settings) -> tuple[timedelta, str]:

@@ -157,7 +157,7 @@ def _emulator(plan: Plan) -> str:
     """Return the URL of the EC2 emulator where it is needed; its machines change their state at once."""
     endpoint = plan.plane.ec2_endpoint
     if endpoint is None:
-        raise RuntimeError("the control plane has no EC2 emulator: start it with `ansible-operator dev up`")
+        raise SystemExit("the control plane has no EC2 emulator: start it without --no-ec2")
     if plan.own_plane:
         Ec2Control(endpoint).configure(pending=0.0, stopping=0.0, shutting_down=0.0)
     return endpoint

@@ -15,6 +15,7 @@ VERSION = ["Python Version", "GOOS", "GOARCH", "ansible-operator", "commit"]
 WATCH = [
     *("gvk", "playbook", "role", "workers", "workersFrom", "verbosity", "verbosityFrom"),
     *("reconcilePeriod", "reconcilePeriodFrom", "finalizer", "manageStatus", "selector", "namespaces", "markUnsafe"),
+    *("executor", "executorFrom"),
 ]
 
 

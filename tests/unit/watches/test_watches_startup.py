@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runner.logs import Logger, RecordingSink
-from runner.settings import ProxySettings, Settings
+from runner.settings import ExecutionSettings, ProxySettings, Settings
 from runner.watches.model import LabelRequirement
 from runner.watches.startup import log_watches, selector_text
 from tests.unit.watches.conftest import Project
@@ -29,6 +29,8 @@ FIELDS = [
     "selector",
     "namespaces",
     "markUnsafe",
+    "executor",
+    "executorFrom",
 ]
 NOT_INJECTED = "--inject-owner-ref=false"
 WEB = "- {group: test.io, version: v1, kind: Web, role: web, markUnsafe: true}\n"
@@ -66,6 +68,8 @@ def test_each_watch_is_told_with_all_its_fields_in_their_order(project: Project)
         "",
         ["*"],
         True,
+        "warm",
+        "default",
     ]
 
 
@@ -162,14 +166,17 @@ def test_a_variable_is_named_where_it_decides_and_the_old_one_is_deprecated(proj
     assert (record["verbosity"], record["verbosityFrom"]) == (0, "ANSIBLE_VERBOSITY_WEB_TEST_IO")
 
 
-def test_an_executor_of_its_own_is_told(project: Project) -> None:
-    """A watch without one goes by the flag, and its line has no such field."""
+def test_each_line_tells_the_executor_and_who_chose_it(project: Project) -> None:
+    """A watch without one of its own goes by the flag."""
     plain, own = logged(
         project, f"{WEB}{WEB.replace('Web', 'Shop').replace('markUnsafe', 'executor: cold, markUnsafe')}"
     )
 
-    assert "executor" not in plain
-    assert own["executor"] == "cold"
+    assert (plain["executor"], plain["executorFrom"]) == ("warm", "default")
+    assert (own["executor"], own["executorFrom"]) == ("cold", "watches.yaml")
+    settings = Settings(execution=ExecutionSettings(executor="cold"), given_flags=frozenset({"executor"}))
+    (flagged,) = logged(project, WEB, settings=settings)
+    assert (flagged["executor"], flagged["executorFrom"]) == ("cold", "--executor")
 
 
 def test_specs_that_are_templates_are_warned_of(project: Project) -> None:
