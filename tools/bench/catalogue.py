@@ -55,6 +55,7 @@ MEMORY = Section(
     figures=(
         Figure(key="memory/start", title="start of the operator until it is ready", guarded=False),
         Figure(key="memory/idle", title="memory of all processes, idle", unit="MiB", decimals=0, at_most=250),
+        Figure(key="memory/rested", title="the same after a first run", unit="MiB", decimals=0, at_most=250),
         Figure(
             key="memory/held", title="memory per running reconcile, held", unit="MiB", decimals=0, wanted=_A_THIRD
         ),

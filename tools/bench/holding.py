@@ -29,6 +29,7 @@ async def measure(lane: Lane, *, settle: float, results: Results) -> None:
     results.add("memory/idle", lane.name, value=await _typical(running))
     await _first(lane)
     idle, before = await _typical(running), _reached(running)
+    results.add("memory/rested", lane.name, value=idle)
     created = [
         await lane.objects.create(f"held-{number}", spec={"size": number}, test=successful) for number in range(held)
     ]

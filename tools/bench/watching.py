@@ -8,7 +8,10 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
+
+import aiohttp
 
 from runner.kube.discovery import Resource
 from runner.kube.objects import conditions_of, name_of
@@ -16,6 +19,8 @@ from tools.proxy_bench.case import JSON, MERGE
 from tools.proxy_bench.target import Sent, Way
 
 Object = Mapping[str, Any]
+_PAUSE = 1.0
+"""Seconds until a watch that the API server refuses is tried again."""
 Test = Callable[[Object], bool]
 
 
@@ -81,13 +86,17 @@ class Collection:
         while True:
             if not self._version:
                 await self._list()
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(TimeoutError, aiohttp.ClientPayloadError):
                 await self._follow(established)
 
     async def _follow(self, established: asyncio.Event) -> None:
         query = f"watch=true&allowWatchBookmarks=false&timeoutSeconds=3000&resourceVersion={self._version}"
         request = Sent(target=f"{self._path}?{query}", headers={"Accept": JSON})
         async with self._way.opened(request) as response:
+            if response.status != HTTPStatus.OK:
+                self._version = ""
+                await asyncio.sleep(_PAUSE)
+                return
             established.set()
             async for line in response.content:
                 event = json.loads(line)

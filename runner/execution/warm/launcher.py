@@ -224,6 +224,7 @@ class WarmLauncher:
         self._ends[server] = asyncio.create_task(self._until_its_end(server), name="end of a fork server")
         if stale != self._stale:
             server.drain()  # it has loaded what was being changed; the next one is wanted already
+            self._why_cold, self._cold = "what it has to load changes all the time", Cold.CHANGED
             self._count_fruitless()
             return
         replaced, self._current = self._current, server

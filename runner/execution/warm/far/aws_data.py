@@ -12,9 +12,12 @@ import contextlib
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from . import telling
 
 _CLIENT = re.compile(rb"""\b(?:client|resource)\s*\(\s*["']([a-z0-9-]+)["']""")
 _COMMON = ("endpoints", "partitions", "sdk-default-configuration", "_retry")
@@ -29,13 +32,13 @@ State = tuple[int, int, int, int]
 """What a file or folder is like: device, inode, time of modification, size."""
 
 
-def services_in(paths: Iterable[Path]) -> set[str]:
-    """Return the services that Python sources name, as in `client("ec2")`; what can't be read names none."""
-    found: set[str] = set()
+def services_in(paths: Iterable[Path]) -> list[str]:
+    """Return the services that Python sources name, as in `client("ec2")`, those first that most of them name."""
+    found: Counter[str] = Counter()
     for path in paths:
         with contextlib.suppress(OSError):
-            found.update(name.decode() for name in _CLIENT.findall(path.read_bytes()))
-    return found
+            found.update({name.decode() for name in _CLIENT.findall(path.read_bytes())})
+    return sorted(found, key=lambda name: (-found[name], name))
 
 
 def keep(services: Iterable[str]) -> None:
@@ -44,7 +47,11 @@ def keep(services: Iterable[str]) -> None:
     if loaders is None:
         return
     kept = _Kept(loaders)
-    kept.fill(list(services)[:_SERVICES])
+    try:
+        kept.fill(list(services)[:_SERVICES])
+    except Exception as error:  # noqa: BLE001 - whatever botocore raises: a module that needs it will say so itself
+        telling.tell("botocore's data is not read ahead", reason=type(error).__name__)
+        return
     kept.install()
 
 
@@ -65,7 +72,7 @@ class _Kept:
             loader.search_paths.append(str(Path(boto3.__file__).parent / "data"))  # as its sessions do
         folders = _folders(loader)
         states = [_state(path) for path in folders]
-        for kind in _OF_SERVICE:
+        for kind in _OF_SERVICE if loader.CUSTOMER_DATA_PATH not in folders else ():  # where anybody may add anything
             self._services[kind, *folders] = states, loader.list_available_services(kind)
         for name in _COMMON:
             self._read(loader, name)

@@ -4,32 +4,24 @@ To the play it would look like a failure of the module, which `rescue`, `ignore_
 role would go on with what isn't so. Therefore a worker that finds this out (`lose_run`, asked by the connection plugin)
 leaves a word in the fork server's folder and ends the playbook's process; `server` reads the word when the run has
 ended (`reason_of`), and the reconcile is retried as after the death of the fork server itself.
+
+Where the server of modules merely doesn't answer, nothing is lost: the module goes the ordinary way. That is noted
+(`note_silence`), and the fork server is replaced.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from . import marking
 
 _PREFIX = "lost-"
+_SILENT = "silent"
 _CODE = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Loss:
-    """Why a run is lost."""
-
-    reason: str
-    """A part of a sentence about the server of modules: `died while it ran a module`."""
-    hung: bool = False
-    """Whether that server is still there, and has to be ended."""
 
 
 class Playbook:
@@ -38,31 +30,47 @@ class Playbook:
     pid = 0
 
 
-def lose_run(loss: Loss, *, address: str) -> NoReturn:
-    """End the run of this process, a worker; *address* is the module server's.
+def lose_run(reason: str, *, address: str) -> NoReturn:
+    """End the run of this process, a worker, and leave *reason*; *address* is the module server's.
 
     Where the word can't be left (the fork server's folder is gone with it, or the disk is full) the run ends in the
     failure of an ansible-playbook that was killed.
     """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})  # a task's time may be up just now
+    path = _path(Path(address).parent, ident=os.environ.get(marking.VARIABLE, ""))
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    with contextlib.suppress(OSError):  # as where another worker of the run was first
+        new.write_text(reason)
+        os.link(new, path)
     with contextlib.suppress(OSError):
-        path = _path(Path(address).parent, ident=os.environ.get(marking.VARIABLE, ""))
-        path.write_text(json.dumps(asdict(loss)))
-    if os.getppid() == Playbook.pid:  # else it has ended already, and this process is another one's
-        os.kill(Playbook.pid, signal.SIGKILL)
+        new.unlink()
+    with contextlib.suppress(OSError):
+        play = os.pidfd_open(Playbook.pid)
+        if os.getppid() == Playbook.pid:  # else it has ended, and its number may be another one's
+            signal.pidfd_send_signal(play, signal.SIGKILL)
     os._exit(_CODE)
 
 
-def reason_of(scratch: str, *, ident: str) -> Loss | None:
-    """Return why the run *ident* was lost, None where it wasn't; the word is taken away."""
+def reason_of(scratch: str, *, ident: str) -> str:
+    """Return why the run *ident* was lost, nothing where it wasn't; the word is taken away."""
     path = _path(Path(scratch), ident=ident)
     try:
         said = path.read_text()
         path.unlink()
-        return Loss(**json.loads(said))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError):
-        return Loss(reason="was lost while it ran a module")
+    except OSError:
+        return ""
+    return said
+
+
+def note_silence(*, address: str) -> None:
+    """Note that the module server at *address* doesn't answer."""
+    with contextlib.suppress(OSError):
+        (Path(address).parent / _SILENT).touch()
+
+
+def is_silent(scratch: str) -> bool:
+    """Tell whether the module server of *scratch* didn't answer a worker."""
+    return (Path(scratch) / _SILENT).exists()
 
 
 def _path(folder: Path, *, ident: str) -> Path:

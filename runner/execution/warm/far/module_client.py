@@ -17,8 +17,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import IO, Any
 
-from . import addresses, marking
-from .losing import Loss
+from . import addresses, losing, marking
 from .module_child import Request, ignored_signals, own_limits, write_request
 from .module_server import LET_GO
 from .shell import Shells
@@ -26,8 +25,10 @@ from .shell import Shells
 ADDRESS: str | None = None
 """Where the module server listens; set in the play server, before it forks."""
 
-ANSWER = 120.0
+ANSWER = 60.0
 """Seconds in which the module server says that a module starts: it may still be importing, on a busy machine."""
+_BY_SIGNAL = 128
+"""What a shell adds to the number of the signal that ended a program."""
 _CHUNK = 1 << 16
 _ANSWER = 4096
 _HELLO = b"run"
@@ -38,12 +39,10 @@ class Unreachable(Exception):
 
 
 class Lost(Exception):
-    """The module was started, or may have been, and how it ended will never be known."""
+    """The module was started, or may have been, and how it ended will never be known.
 
-    def __init__(self, loss: Loss) -> None:
-        """Take why."""
-        super().__init__(loss.reason)
-        self.loss = loss
+    The text tells why, as a part of a sentence about the module server.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,15 +79,19 @@ def run(wanted: Request, *, address: str, limit: float = ANSWER) -> Finished:
 
     Raises:
         Unreachable: it was not started.
-        Lost: the module server died meanwhile, or doesn't answer.
+        Lost: the module server died meanwhile, or can't be heard any more.
     """
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         stdout, stderr = _send(wanted, server=server, address=address, stack=stack)
         try:
-            _await_first_word(server, limit=limit)
+            _await_first_word(server, limit=limit, address=address)
             said = _read_to_end(stdout, stderr)
             answer = _answer(server)
+        except (Lost, Unreachable):
+            raise
+        except OSError as error:  # it may have been started: the closed connection ends it
+            raise Lost(f"could not be heard any more ({error.strerror})") from error
         except BaseException:  # the task's time is up, or the worker is asked to end
             with contextlib.suppress(OSError):
                 server.send(LET_GO)
@@ -128,11 +131,15 @@ def _send(
     return near[0], near[1]
 
 
-def _await_first_word(server: socket.socket, *, limit: float) -> None:
+def _await_first_word(server: socket.socket, *, limit: float, address: str) -> None:
     with selectors.DefaultSelector() as selector:
         selector.register(server, selectors.EVENT_READ)
-        if not selector.select(limit):
-            raise Lost(Loss(reason=f"did not answer within {limit:g} s", hung=True))
+        if selector.select(limit):
+            return
+    server.shutdown(socket.SHUT_RD)  # from here on the server can't say that the module starts, and so doesn't start it
+    if not server.recv(_ANSWER, socket.MSG_PEEK):
+        losing.note_silence(address=address)
+        raise Unreachable(f"the module server did not answer within {limit:g} s")
 
 
 def _read_to_end(stdout: IO[bytes], stderr: IO[bytes]) -> tuple[bytes, bytes]:
@@ -162,7 +169,7 @@ def _answer(server: socket.socket) -> dict[str, Any]:
             return answer
         started = True
     if started:
-        raise Lost(Loss(reason="died while it ran a module"))
+        raise Lost("ended before it told how a module ended")
     raise Unreachable("the module server died before it started the module")
 
 
@@ -178,9 +185,12 @@ def _received(server: socket.socket) -> bytes:
 def _ended_by_signal(wanted: Request, *, number: int, stdout: bytes, stderr: bytes) -> Finished:
     """Return what the shells make of a module that a signal ended: they are asked, with a program that does so too."""
     stand_in = f"/bin/sh -c {shlex.quote(f'kill -{number} $$')}"
-    ended = subprocess.run(
-        wanted.shells.command(stand_in), cwd=wanted.cwd, stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
+    try:
+        ended = subprocess.run(
+            wanted.shells.command(stand_in), cwd=wanted.cwd, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+    except OSError:  # there is no memory, or the module took its folder away; it has run, and isn't to run again
+        return Finished(code=_BY_SIGNAL + number, stdout=stdout, stderr=stderr)
     command = " ".join(part for part in (wanted.interpreter, wanted.script) if part)
     said = ended.stderr.replace(stand_in.encode(), command.encode())
     return Finished(code=ended.returncode, stdout=stdout, stderr=stderr + said)

@@ -38,7 +38,7 @@ class Needs:
     utilities: tuple[str, ...] = ()
     """Dotted names of module utilities, `ansible.module_utils.basic`; those of a role's own module_utils/ are not."""
     services: tuple[str, ...] = ()
-    """AWS services that modules make clients of, `ec2`."""
+    """AWS services that modules make clients of, `ec2`, those first that most modules name."""
 
 
 def find(
@@ -71,7 +71,7 @@ def find(
         libraries=_sorted(imports.libraries),
         controller=_sorted(_of_lookups(content, files=files)),
         utilities=_sorted(imports.utilities),
-        services=_sorted(services_in(source.path for source in modules.values())),
+        services=tuple(services_in(source.path for source in modules.values())),
     )
 
 

@@ -39,24 +39,12 @@ _BYTES_OVERHEAD = sys.getsizeof(b"")
 _LARGEST, _SMALLEST = 64 * 1024, 24
 """Of the C library's chunks that are looked for; larger ones have pages of their own."""
 _STEP = 16
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""Of mallopt(3)."""
-_OWN_PAGES = 128 * 1024
-"""What the C library begins with for both: it gives chunks of this size pages of their own, and free ones back."""
 _held: list[object] = []
 """Objects that nobody needs: where they are, nobody else's can be."""
 
 
 def fill_holes() -> int:
-    """Take what is free within pages in use, and see to it that children keep little; return how many bytes that were.
-
-    The C library keeps the more the larger the chunks are that were freed: a worker would hold the room of the texts
-    that its payload went through, for as long as its module runs.
-    """
-    with contextlib.suppress(AttributeError):  # another C library
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_TRIM_THRESHOLD, _OWN_PAGES)
-        mallopt(_MMAP_THRESHOLD, _OWN_PAGES)
+    """Take what is free within pages in use; return how many bytes that were."""
     return _fill_python_pools() + _fill_c_heap()
 
 

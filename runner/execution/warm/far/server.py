@@ -41,6 +41,7 @@ _CHUNK = 1 << 18
 _DRAINING = "the server is draining"
 _LEAVING = "the server is ending"
 _MODULE_SERVER_DIED = "the server of modules died"
+_MODULE_SERVER_SILENT = "the server of modules does not answer"
 _MALFUNCTION = 1
 _TOLD = 200
 """Different things that forks may have logged; their number is bounded nowhere else."""
@@ -337,18 +338,13 @@ class Server:
         elif run := self._runs.pop(pid, None):
             if code == forking.BROKEN:
                 self._note("error", "A forked run broke before Ansible began; its standard error tells", run=run.id)
-            self._send(Ended(id=run.id, code=code, cold_modules=self._cold_modules, lost=self._loss_of(run)))
+            lost = losing.reason_of(self._scratch, ident=run.ident)
+            self._send(Ended(id=run.id, code=code, cold_modules=self._cold_modules, lost=lost))
             self._cold_modules = 0
+            if self._closed is None and losing.is_silent(self._scratch):
+                self._retire(_MODULE_SERVER_SILENT, code=None)
 
-    def _loss_of(self, run: Run) -> str:
-        """Return why *run* is lost, nothing where it isn't; a server of modules that hangs is ended."""
-        loss = losing.reason_of(self._scratch, ident=run.ident)
-        if loss is not None and loss.hung and self._module_server is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._module_server, signal.SIGKILL)  # its end is noticed where children are reaped
-        return "" if loss is None else loss.reason
-
-    def _retire(self, reason: str, *, code: int) -> None:
+    def _retire(self, reason: str, *, code: int | None) -> None:
         self._fail("The fork server takes no run any more", reason=reason, exit=code)
         self._send(Retiring(reason=reason))
         self._closed = reason

@@ -126,7 +126,7 @@ async def test_a_run_of_which_nobody_knows_how_a_module_ended_says_so(bench: Nea
     server = ForkServer(bench.plan("loses"), logger=bench.logger)
     await server.start()
     command = bench.command("true")
-    sentence = f"server of modules of run {command.request.ident} died while it ran a module; .*retried.*executor: cold"
+    sentence = f"server of modules of run {command.request.ident} ended before it told .*retried.*executor: cold"
     with pytest.raises(ExecutionError, match=sentence):
         await (await server.launch(command)).wait()
     await server.end(grace=0)

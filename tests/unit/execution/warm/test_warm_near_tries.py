@@ -125,7 +125,7 @@ async def test_files_that_keep_changing_do_not_keep_the_operator_from_being_read
             await eventually(lambda: one.clock.sleeping == 1 and len(bench.records(FAILED)) == times)  # noqa: B023 - awaited here
             assert await one.launcher.ready() == "the fork server of warm Ansible is still starting"
             (bench.root / ".ansible.cfg").write_text(f"[defaults]\nforks = {times}\n")
-            await eventually(lambda: one.clock.sleeping == 1 and one.launcher.changes == times)  # noqa: B023 - likewise
+            await eventually(lambda: one.clock.sleeping == 1 and one.launcher.changes >= times)  # noqa: B023 - likewise
             await one.clock.advance(CHANGED)
         await asyncio.wait_for(one.launcher.settled(), 60)
         assert await one.launcher.ready() is None

@@ -38,18 +38,6 @@ os.wait()
 assert kept == [bytes(79)] * 10_000
 print(taken, int(os.read(reading, 20)))
 """
-_GIVEN_BACK = """
-import ctypes
-from runner.execution.warm.far import pages
-pages.fill_holes()
-library = ctypes.CDLL(None)
-library.sbrk.restype = ctypes.c_void_p
-before = library.sbrk(0)
-for _ in range(3):
-    bytes(8 << 20)  # what the C library learns from: it would keep the next ones in its heap
-kept = [bytes(1 << 20) for _ in range(4)]
-print(library.sbrk(0) - before)
-"""
 _COPIED = """
 import os, resource, sys
 from pathlib import Path
@@ -91,12 +79,6 @@ async def test_forks_allocate_where_nothing_else_is(tmp_path: Path) -> None:
     taken, faults = await numbers_of(_HOLES, cwd=tmp_path)
     assert taken > 10_000_000
     assert faults < 1000  # 20 000 objects of 112 bytes are 547 pages; in the holes they were 5000
-
-
-async def test_large_texts_are_given_back_when_they_are_freed(tmp_path: Path) -> None:
-    """However large the ones before it were, a large text has pages of its own, and is no part of the heap."""
-    (grown,) = await numbers_of(_GIVEN_BACK, cwd=tmp_path)
-    assert grown < 1 << 20
 
 
 async def test_pages_that_a_fork_copied_are_copied_beforehand_in_the_next(tmp_path: Path) -> None:

@@ -285,6 +285,37 @@ async def test_death_of_the_module_server_lets_runs_end_and_makes_the_server_fai
         assert await operator.left() == 1
 
 
+async def test_word_that_a_run_is_lost_comes_with_its_end(tmp_path: Path) -> None:
+    """Of this run and no other, and once: it is taken out of the server's folder."""
+    (tmp_path / f"lost-{1:019}").write_text("ended before its time")
+    async with serving(str(tmp_path)) as operator:
+        await operator.send(a_run(2, "exit", "0"), a_run(1, "die", "9"))
+        await operator.ended(1)
+        if not any(isinstance(message, Ended) and message.id == 2 for message in operator.seen):
+            await operator.ended(2)
+        ends = {message.id: message.lost for message in operator.seen if isinstance(message, Ended)}
+        assert ends == {1: "ended before its time", 2: ""}
+        assert list(tmp_path.iterdir()) == []
+
+
+async def test_silence_of_the_module_server_makes_the_server_retire(tmp_path: Path) -> None:
+    """It is noticed at the end of a run; the others go on, and neither they nor the module server are ended for it."""
+    (tmp_path / "modules").mkdir()
+    async with serving(str(tmp_path / "modules")) as operator:
+        await operator.send(a_run(1, "wait", str(tmp_path / "go")))
+        await operator.until(lambda message: isinstance(message, Started))
+        children = Path(f"/proc/{operator.process.pid}/task/{operator.process.pid}/children").read_text().split()
+        (tmp_path / "modules/silent").touch()
+        await operator.send(a_run(2, "exit", "0"))
+        retiring = await operator.until(lambda message: isinstance(message, Retiring))
+        assert isinstance(retiring, Retiring)
+        assert retiring.reason == "the server of modules does not answer"
+        assert all(Path(f"/proc/{pid}").exists() for pid in children)
+        (tmp_path / "go").touch()
+        assert await operator.ended(1) == 0
+        assert await operator.left() == 1
+
+
 async def test_module_server_ends_with_the_play_server() -> None:
     """A server that is done leaves no server of modules behind."""
     async with serving("/modules") as operator:

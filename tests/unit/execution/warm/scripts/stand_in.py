@@ -106,7 +106,7 @@ class StandIn:
                 return
             case "loses":
                 self.send(Started(id=run.id, pid=os.getpid()))
-                self.send(Ended(id=run.id, code=-9, lost="died while it ran a module"))
+                self.send(Ended(id=run.id, code=-9, lost="ended before it told how a module ended"))
                 return
             case "retires":
                 self.send(Refused(id=run.id, reason="tired"))

@@ -104,7 +104,7 @@ class Connection(_own_plugin().Connection):  # type: ignore[misc]  # Ansible has
         except (OSError, module_client.Unreachable):
             return None  # a shell does it from the start, or says what is wrong
         except module_client.Lost as error:
-            losing.lose_run(error.loss, address=module_client.ADDRESS or "")
+            losing.lose_run(str(error), address=module_client.ADDRESS or "")
         except BaseException:  # the task's time is up
             self._tell(cmd)
             raise
