@@ -148,9 +148,18 @@ def test_positional_arguments_are_ignored_wherever_they_stand() -> None:
             ["--reconcile-period", "5"],
             'invalid argument "5" for "--reconcile-period" flag: time: missing unit in duration "5"',
         ),
-        (["--ansible-verbosity=x"], 'invalid argument "x" for "--ansible-verbosity" flag: not a whole number; write one such as 8'),
-        (["--ansible-verbosity= 1"], 'invalid argument " 1" for "--ansible-verbosity" flag: not a whole number; write one such as 8'),
-        (["--ansible-verbosity=1__0"], 'invalid argument "1__0" for "--ansible-verbosity" flag: not a whole number; write one such as 8'),
+        (
+            ["--ansible-verbosity=x"],
+            'invalid argument "x" for "--ansible-verbosity" flag: not a whole number; write one such as 8',
+        ),
+        (
+            ["--ansible-verbosity= 1"],
+            'invalid argument " 1" for "--ansible-verbosity" flag: not a whole number; write one such as 8',
+        ),
+        (
+            ["--ansible-verbosity=1__0"],
+            'invalid argument "1__0" for "--ansible-verbosity" flag: not a whole number; write one such as 8',
+        ),
         *(
             (
                 [f"--ansible-verbosity={number}"],
