@@ -158,7 +158,11 @@ class HandlersSettings:
     ending_limit: float = 15.0
     """Seconds that kopf may take to end by itself; it is given up then."""
     rescan_interval: float = 30.0
-    """Between two looks for kinds that handlers are for and that aren't served."""
+    """Seconds to the first look for kinds that handlers are for and that aren't served; doubled for each next one."""
+    away_limit: float = 30.0
+    """Seconds that an aggregated API may answer 503 before it counts as missing."""
+    admission_patience: float = 5.0
+    """Seconds that an admission review waits for indexes; the API server gives up after ten by itself."""
     webhook_bind_address: str = ":9443"
     webhook_cert_dir: Path = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108 - controller-runtime's path
     """Where `tls.crt`, `tls.key` and `ca.crt` may be; a self-signed certificate is made without them."""

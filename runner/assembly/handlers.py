@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from runner.errors import ConfigError
+from runner.errors import ConfigError, ExecutionError
 from runner.execution.executor import Executor, Outcome, RunRequest
 from runner.kube.objects import Object
 from runner.observe.health import Finding
@@ -47,16 +47,24 @@ class PythonHandlers(Protocol):
 class InformedExecutor:
     """An executor that tells each run what the handlers of its watch publish."""
 
-    def __init__(self, executor: Executor, *, handlers: PythonHandlers | None) -> None:
-        """Run with *executor*."""
+    def __init__(
+        self, executor: Executor, *, handlers: PythonHandlers | None, refused: Callable[[], None] = lambda: None
+    ) -> None:
+        """Run with *executor*; tell *refused* of each run that fails for want of values: it has no time of its own."""
         self._executor = executor
+        self._refused = refused
         self._handlers = handlers
 
     async def run(self, request: RunRequest) -> Outcome:
         """Ask the handlers, and run; raise `ExecutionError` where they have no answer."""
         file = request.watch.handlers
         if file is not None and self._handlers is not None:
-            request = replace(request, handlers=await self._handlers.values(file, request.obj))
+            try:
+                values = await self._handlers.values(file, request.obj)
+            except ExecutionError:
+                self._refused()
+                raise
+            request = replace(request, handlers=values)
         return await self._executor.run(request)
 
 

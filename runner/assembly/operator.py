@@ -28,6 +28,8 @@ from runner.watches.ownership import earlier_of_kind
 from runner.workqueue.exclusion import Exclusion
 from runner.workqueue.workers import run_workers
 
+_LAST_WAIT = 1.0
+"""Seconds that Python handlers have to end, where plays took the grace period."""
 _COME_UP_LIMIT = 120.0
 """Seconds: as long as one fork server may take to start. Runs are cold after that."""
 
@@ -200,24 +202,24 @@ class Operator:
         )
 
     async def _drain(self, workers: list[asyncio.Task[None]], *, others: list[asyncio.Task[None]]) -> bool:
-        """Hand out no more keys, and give running plays and handlers the grace period; tell whether some run on."""
+        """Hand out no more keys, give running plays the grace period, then handlers; tell whether some run on."""
         grace = self._shared.settings.graceful_shutdown_timeout
         running = sum(controller.queue.processing for controller in self._controllers) - self._gate.waiting
         self._shared.logger.info("Stopping: no new reconciles", running=running, graceSeconds=grace)
         for controller in self._controllers:
             controller.queue.close()
         self._gate.close()
-        if self._shared.handlers is not None:
-            self._shared.handlers.stop()
-        if not workers and not others:
-            return False
-        _, late = await asyncio.wait([*workers, *others], timeout=grace)
-        playing = late.intersection(workers)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace
+        playing = (await asyncio.wait(workers, timeout=grace))[1] if workers else set()
         if playing:
             self._shared.logger.error("The grace period is over: running plays are ended", watches=len(playing))
             for controller in self._controllers:
                 controller.reconciler.end_runs()
-        return bool(late)
+        if self._shared.handlers is not None:  # not before, as runs that are under way ask them
+            self._shared.handlers.stop()
+        late = (await asyncio.wait(others, timeout=max(deadline - loop.time(), _LAST_WAIT)))[1] if others else set()
+        return bool(playing or late)
 
 
 @contextlib.asynccontextmanager

@@ -114,7 +114,9 @@ def build_controller(
             look_up=shared.discovery.again,
         ),
         pending=PendingStatus(),
-        executor=MeasuredExecutor(InformedExecutor(shared.executor, handlers=shared.handlers), metrics=metrics),
+        executor=InformedExecutor(
+            MeasuredExecutor(shared.executor, metrics=metrics), handlers=shared.handlers, refused=metrics.refused
+        ),
         measure=metrics.reconcile,
         periods=Periods.for_watch(watch, flag=settings.reconcile_period),
         clock=shared.clock,

@@ -1,4 +1,4 @@
-"""Around each call of a handler: failures are counted, and results reach no object.
+"""Around each call of a handler: failures are counted, and results reach no object. Filters that raise end nothing.
 
 kopf writes what an event handler, a timer or a daemon returns into `status.<name of the function>` of the object.
 """
@@ -13,9 +13,11 @@ from typing import Any
 import kopf
 
 from runner.handlers.kopf_internals import Registered, is_async_fn
+from runner.handlers.loading import place_of
 
 _RESULTS_DROPPED = frozenset({"on.event", "timer", "daemon"})
 _log = logging.getLogger("kopf.results")
+_filters_log = logging.getLogger("kopf.filters")
 
 
 class Calls:
@@ -50,6 +52,26 @@ class Calls:
                 raise
 
         return called
+
+    def guarded(self, handler: Registered, check: Callable[..., Any]) -> Callable[..., Any]:
+        """Return *check*, a filter of *handler*, as kopf shall call it: one that raises lets the object not through."""
+
+        @functools.wraps(check)
+        def asked(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return check(*args, **kwargs)
+            except Exception as error:  # a filter is a user's, and may raise whatever it likes
+                self._failed(handler.id)
+                logger = kwargs.get("logger") or _filters_log
+                logger.error(
+                    "A filter of the handler %s failed, which is not called for the object: %s",
+                    handler.id,
+                    place_of(check),
+                    exc_info=error,
+                )
+                return False
+
+        return asked
 
     def _kept(self, result: Any, *, handler: Registered) -> Any:
         if handler.decorator not in _RESULTS_DROPPED or result is None:

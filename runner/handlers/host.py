@@ -17,7 +17,7 @@ from typing import Any
 from runner.clock import Clock
 from runner.errors import ExecutionError
 from runner.handlers.configuration import FINALIZER
-from runner.handlers.embedded import Life, Plan
+from runner.handlers.embedded import Ended, Life, Plan, Renewal
 from runner.handlers.records import records_of_handlers
 from runner.kube.objects import Object
 from runner.observe.activity import busy
@@ -27,6 +27,7 @@ from runner.workqueue.backoff import Backoff
 
 _RAN_WELL = 300.0
 """Seconds; an end after a longer life is the first one again."""
+_PULSE = 0.1
 _LAST_WAIT = 2.0
 """Seconds that are left to handlers where there is no grace period (any more)."""
 
@@ -72,15 +73,21 @@ class Host:
     async def run(self) -> None:
         """Keep handlers running until `stop`; cancelled, leave them little time and then to themselves."""
         self._tell()
-        failures = 0
+        failures = renewals = 0
         with records_of_handlers(self._log, level=self._settings.log_level):
             while not self._stopping.is_set():
                 began = self._clock.monotonic()
                 error = await self._live()
                 if self._stopping.is_set():
                     break
-                failures = 1 if self._clock.monotonic() - began > _RAN_WELL else failures + 1
-                await self._pause(error, failures=failures)
+                if self._clock.monotonic() - began > _RAN_WELL:
+                    failures = renewals = 0
+                if isinstance(error, Renewal):
+                    renewals += 1
+                    await self._renew(error, delay=self._delay(renewals))
+                else:
+                    failures += 1
+                    await self._restart(error, failures=failures)
         self._log.info("The Python handlers have ended")
 
     def readiness(self) -> Finding | None:
@@ -91,14 +98,12 @@ class Host:
         if life is None:
             return None
         if not life.running:
-            return Finding(
-                sentence="not started yet: a start-up handler, or the API server's list of kinds, takes long"
-            )
+            return Finding(sentence=_not_started(life))
         told = (
             [f"not served by the API server, and looked for: {', '.join(life.unresolved)}"] if life.unresolved else []
         )
         if not life.complete:
-            told.append("the indexes are not complete yet")
+            told.append(_incomplete(life))
         return Finding(sentence="; ".join(told), fails=False) if told else None
 
     def liveness(self) -> Finding | None:
@@ -115,22 +120,38 @@ class Host:
         """Return what *file* publishes for a run for *obj*.
 
         Raises:
-            ExecutionError: handlers don't run, their indexes aren't complete for too long, or a function fails.
+            ExecutionError: handlers don't run or their indexes aren't complete for too long, or a function fails.
         """
         if not self._plan.loaded.published.get(file):
             return {}
-        life, trouble, patience = self._life, self._trouble, self._settings.handlers.patience
-        if life is None or trouble:
-            raise ExecutionError(
-                f"the run needs values of {file}, whose handlers don't run: {trouble or 'not started'}"
-            )
+        patience = self._settings.handlers.patience
         try:
             with busy():
-                return await asyncio.wait_for(life.values(file, obj), timeout=patience)
+                async with asyncio.timeout(patience):
+                    return await self._values(file, obj)
         except TimeoutError as error:
             raise ExecutionError(
-                f"the run needs values of {file}, whose indexes are not complete after {patience:g} s"
+                f"the run needs values of {file}, but after {patience:g} s {self._obstacle()}"
             ) from error
+
+    async def _values(self, file: Path, obj: Object) -> dict[str, Any]:
+        """Ask the present life, or the one that follows: between two lives nothing is wrong yet."""
+        while not self._stopping.is_set():
+            life = self._life
+            if life is not None and life.running:
+                with contextlib.suppress(Ended):
+                    return await life.values(file, obj)
+            await asyncio.sleep(_PULSE)  # a life is in another thread, and wakes nobody here
+        raise ExecutionError(f"the run needs values of {file}, whose handlers are being stopped")
+
+    def _obstacle(self) -> str:
+        """Return why there are no values."""
+        life, trouble = self._life, self._trouble
+        if trouble or life is None:
+            return f"its handlers don't run: {trouble or 'not started'}"
+        if not life.running:
+            return f"its handlers have {_not_started(life)}"
+        return _incomplete(life) if not life.complete else "a function that is @published has not returned"
 
     async def _live(self) -> BaseException | None:
         """Live once; return what ended it."""
@@ -155,11 +176,8 @@ class Host:
         ended.cancel()
         self._log.error("Python handlers didn't end in time; they end with the process")
 
-    async def _pause(self, error: BaseException | None, *, failures: int) -> None:
-        delay = self._delay(failures)
-        self._life = None
-        reason = _told(error)
-        self._trouble = f"ended by an error, starting again in up to {delay:.0f} s: {reason}"
+    async def _restart(self, error: BaseException | None, *, failures: int) -> None:
+        delay, reason = self._delay(failures), _told(error)
         self._log.error(
             "The Python handlers ended by an error; they start again",
             reason=reason,
@@ -169,6 +187,15 @@ class Host:
         )
         for file in self._plan.loaded.files:
             self._plan.metrics.restarted(str(file))
+        await self._pause(delay, trouble=f"ended by an error, starting again in up to {delay:.0f} s: {reason}")
+
+    async def _renew(self, error: Renewal, *, delay: float) -> None:
+        self._log.info("The Python handlers make their indexes anew", reason=str(error), seconds=round(delay, 1))
+        await self._pause(delay, trouble=f"the indexes are made anew: {error}")
+
+    async def _pause(self, delay: float, *, trouble: str) -> None:
+        self._life = None
+        self._trouble = trouble
         pause = asyncio.create_task(self._clock.sleep(delay))
         stopped = asyncio.create_task(self._stopping.wait())
         try:
@@ -200,3 +227,13 @@ def _told(error: BaseException | None) -> str:
         return "no reason"
     told = f"{type(error).__name__}: {error}"
     return f"{told} (because of {_told(error.__cause__)})" if error.__cause__ is not None else told
+
+
+def _not_started(life: Life) -> str:
+    return f"not started yet, waiting for {', '.join(life.missing) or 'the start-up handlers'}"
+
+
+def _incomplete(life: Life) -> str:
+    """Return that the indexes aren't complete, and what they wait for."""
+    missing = f": {', '.join(life.missing)}" if life.missing else ""
+    return f"the indexes are not complete yet{missing}"

@@ -17,11 +17,13 @@ from typing import Any
 import kopf
 
 from runner.errors import ConfigError
-from runner.handlers.kopf_internals import Registered, add, registered
+from runner.handlers.kopf_internals import Registered, add, as_path, registered
 from runner.handlers.published import Publisher, collecting
 
 PACKAGE = "handlers"
 """The first part of the modules' names, and so of their loggers' names in the log."""
+GIVEN = ("body", "spec", "namespace", "name")
+"""What functions that are `published` get of the object; no index may have such a name."""
 _ROLE_INSTEAD = (
     "kopf remembers in annotations of each object what it has seen, and this runtime writes none: use @kopf.on.event, "
     "or a role or playbook, which is run for each change"
@@ -123,6 +125,9 @@ def _broken(path: Path, error: Exception) -> ConfigError:
         case SyntaxError():
             where = f"{error.filename or path}:{error.lineno or 1}"
             return ConfigError(f"{where}: {type(error).__name__}: {error.msg}; correct it")
+        case ImportError() if error.name == PACKAGE or "relative import" in str(error):
+            remedy = "a file of handlers is in no package: `import x`, not `from . import x`; its folder is searched"
+            return ConfigError(f"{_line(path, error)}: {told}; {remedy}")
         case ModuleNotFoundError():
             remedy = (
                 f"install what brings {error.name} in the environment of the operator (that of Ansible may be another)"
@@ -165,14 +170,30 @@ def _check(handlers: Iterable[Registered], *, path: Path) -> None:
 
 
 def _check_ids(handlers: Iterable[Registered]) -> None:
-    """Refuse two indexes of one name, as kopf would mix them."""
-    indexes: dict[str, Registered] = {}
+    """Refuse two handlers of one name where kopf, to which all files are one, would take one for the other."""
+    seen: dict[tuple[str, str], Registered] = {}
     for handler in handlers:
-        if handler.decorator != "index":
-            continue
-        other = indexes.setdefault(handler.id, handler)
-        if other.function is not handler.function:
+        what, name = _space(handler)
+        if what == "index" and name in GIVEN:
             raise ConfigError(
-                f"{place_of(handler.function)}: there is another index {handler.id} at {place_of(other.function)}; "
+                f"{place_of(handler.function)}: an index can't be called {name}, as functions get that of the object "
+                "by this name; give it another name (`id=`)"
+            )
+        other = seen.setdefault((what, name), handler) if what else handler
+        if other is not handler and (what == "admission handler" or other.function is not handler.function):
+            raise ConfigError(
+                f"{place_of(handler.function)}: there is another {what} {name} at {place_of(other.function)}; "
                 "give one of them another name (`id=`)"
             )
+
+
+def _space(handler: Registered) -> tuple[str, str]:
+    """Return among which handlers the name of *handler* must be its own, empty: none; and that name."""
+    match handler.decorator:
+        case "index":
+            return "index", handler.id
+        case "on.validate" | "on.mutate":  # their names are the paths that the API server calls, and webhooks' names
+            return "admission handler", as_path(handler.id)
+        case "timer" | "daemon":
+            return "timer or daemon", handler.id
+    return "", handler.id

@@ -53,18 +53,18 @@ class DaemonThreads(ThreadPoolExecutor):
     def _work(self) -> None:
         while (work := self._waiting.get()) is not None:
             future, call = work
-            try:
-                if future.set_running_or_notify_cancel():
-                    _settle(future, call)
-            finally:
-                with self._lock:
-                    self._busy -= 1
+            wanted = future.set_running_or_notify_cancel()
+            result, error = _outcome(call) if wanted else (None, None)
+            with self._lock:  # before anybody learns of the end, and calls again: this thread is the next one's
+                self._busy -= 1
+            if error is not None:
+                future.set_exception(error)
+            elif wanted:
+                future.set_result(result)
 
 
-def _settle(future: Future[Any], call: Callable[[], Any]) -> None:
+def _outcome(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
     try:
-        result = call()
+        return call(), None
     except BaseException as error:  # noqa: BLE001 - it belongs to who waits for the future
-        future.set_exception(error)
-    else:
-        future.set_result(result)
+        return None, error

@@ -6,10 +6,11 @@ The API server is told of it by a configuration that somebody deploys, or by one
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import Any
 
 import kopf
+from aiohttp import web
 
 from runner.logs import Logger
 from runner.observe.address import EVERYWHERE, split_address
@@ -20,8 +21,22 @@ from runner.settings import HandlersSettings
 class Webhooks(kopf.WebhookServer):
     """Serves admission reviews by HTTPS at `/<name of the handler, with - for _>`; at `/` all handlers answer."""
 
-    def __init__(self, settings: HandlersSettings, *, logger: Logger) -> None:
-        """Serve where *settings* say, with the mounted certificate, else with a self-signed one."""
+    def __init__(
+        self,
+        settings: HandlersSettings,
+        *,
+        logger: Logger,
+        namespaces: Collection[str] = (),
+        obstacle: Callable[[str], Awaitable[str]],
+    ) -> None:
+        """Serve where *settings* say, with the mounted certificate, else with a self-signed one.
+
+        Objects of other namespaces than *namespaces*, where there are some, are let in unseen. *obstacle*, given the
+        path, says why no handler can be asked now, after a wait of its own; empty: nothing is in the way. Then the
+        answer is 503, and the failure policy decides.
+        """
+        self._namespaces = frozenset(namespaces)
+        self._obstacle = obstacle
         host, port = split_address(settings.webhook_bind_address) or ("127.0.0.1", 0)
         folder = settings.webhook_cert_dir
         mounted = (folder / "tls.crt").is_file() and (folder / "tls.key").is_file()
@@ -49,6 +64,12 @@ class Webhooks(kopf.WebhookServer):
         """Serve; yield how the API server reaches this server, again when the certificate changed."""
 
         async def answer(request: Any, *, webhook: str | None = None, **about: Any) -> Any:
+            namespace = request.get("request", {}).get("namespace")
+            if self._namespaces and namespace and namespace not in self._namespaces:
+                return _let_in(request)
+            obstacle = await self._obstacle(webhook or "")
+            if obstacle:
+                raise web.HTTPServiceUnavailable(reason=obstacle, text=obstacle)
             return await fn(request, webhook=webhook or None, **about)
 
         async for found in super().__call__(answer):
@@ -62,3 +83,12 @@ class Webhooks(kopf.WebhookServer):
         """Return a self-signed certificate and its key; kopf's own way needs libraries that aren't here."""
         del password  # never given
         return self_signed_pair(*hostnames)
+
+
+def _let_in(review: Any) -> dict[str, Any]:
+    """Return the answer to *review* of a handler that has nothing against it."""
+    return {
+        "apiVersion": review.get("apiVersion", "admission.k8s.io/v1"),
+        "kind": review.get("kind", "AdmissionReview"),
+        "response": {"uid": review.get("request", {}).get("uid", ""), "allowed": True},
+    }

@@ -50,11 +50,24 @@ def attached(**reference: Any) -> dict[str, Any]:
         ({"sizeGiB": 0}, "should be greater than or equal to 1"),
         ({"availabilityZone": "frankfurt"}, "availabilityZone must be a zone such as eu-central-1a"),
         ({"region": "eu-central-1"}, "availabilityZone must be a zone of the region"),
+        ({"region": "us-east-1", "availabilityZone": "us-east-11a"}, "availabilityZone must be a zone of the region"),
         ({"volumeType": "nvme"}, 'Unsupported value: "nvme": supported values: "gp2", "gp3"'),
         ({"volumeType": "gp2", "iops": 3000}, "iops can be set only for the volume types io1, io2 and gp3"),
         ({"volumeType": "io2", "iops": 3000, "throughput": 200}, "throughput can be set only for the volume type gp3"),
         ({"volumeType": "io1"}, "the volume types io1 and io2 need iops"),
         ({"volumeType": "st1"}, "the volume types st1 and sc1 need a sizeGiB of at least 125"),
+        ({"availabilityZone": "us-east-1-bos-1a"}, "availabilityZone must be a zone such as eu-central-1a"),
+        ({"volumeType": "io2", "iops": 200, "sizeGiB": 3}, "io1 and io2 need a sizeGiB of at least 4"),
+        ({"volumeType": "standard", "sizeGiB": 1025}, "standard has at most 1024 GiB"),
+        ({"volumeType": "gp2", "sizeGiB": 16385}, "gp2, io1, st1 and sc1 have at most 16384 GiB"),
+        ({"iops": 2999}, "gp3 has at least 3000 iops"),
+        ({"iops": 5001}, "gp3 has at most 500 iops per GiB"),
+        ({"volumeType": "io1", "iops": 501}, "io1 has at most 64000 iops, and at most 50 per GiB"),
+        ({"volumeType": "io1", "iops": 64001, "sizeGiB": 4000}, "io1 has at most 64000 iops"),
+        ({"volumeType": "io2", "iops": 10001}, "io2 has at most 1000 iops per GiB"),
+        ({"throughput": 751}, "throughput can be at most a quarter of iops"),
+        ({"throughput": 1001, "iops": 4000}, "throughput can be at most a quarter of iops"),
+        ({"tags": {"k" * 129: "y"}}, "the key of a tag has 1 to 128 characters"),
         (attached(deviceName="disk"), "deviceName must be a device such as /dev/sdf"),
         ({"attachTo": {}}, "spec.attachTo.ec2InstanceRef: Required value"),
         ({"tags": {"aws:x": "y"}}, "tags that begin with aws: belong to AWS"),
@@ -98,6 +111,25 @@ async def test_change_that_ebs_can_make_is_taken(installed: KubeClient, namespac
     await installed.create(EBS_VOLUMES, body=body({}), namespace=namespace)
     change = {"sizeGiB": 20, "volumeType": "io2", "iops": 4000, "tags": {"a": "b"}, **attached(deviceName="/dev/sdg")}
     assert await installed.patch(EBS_VOLUMES, namespace=namespace, name="data", body={"spec": change})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"iops": 3000, "sizeGiB": 1},
+        {"iops": 5000, "throughput": 1250},
+        {"throughput": 750},
+        {"volumeType": "io1", "iops": 500},
+        {"volumeType": "io2", "iops": 10000},
+        {"volumeType": "standard", "sizeGiB": 1024},
+        {"volumeType": "gp2", "sizeGiB": 16384},
+        {"availabilityZone": "us-gov-west-1a"},
+        {"tags": {"k" * 128: "y"}},
+    ],
+)
+async def test_volume_at_a_limit_is_taken(installed: KubeClient, namespace: str, spec: dict[str, Any]) -> None:
+    """What AWS takes at the edge of its limits, the API server takes too."""
+    assert await installed.create(EBS_VOLUMES, body=body(spec), namespace=namespace)
 
 
 async def test_defaults_of_a_volume(installed: KubeClient, namespace: str) -> None:

@@ -5,6 +5,7 @@ Results are marked unsafe: whatever a user wrote into a spec is never read as a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -16,7 +17,15 @@ from ansible_collections.aws_operator.core.plugins.module_utils.plain_data impor
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import render
 from ansible_collections.aws_operator.core.plugins.module_utils.updates import not_ready, update
 
+_ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]+")
 _SPENT_BY_ANOTHER_REQUEST = "IdempotentParameterMismatch"
+
+
+def aws_region(obj: Mapping[str, Any]) -> Any:
+    """Return the region that the spec names, or that of the zone it names; empty where it names neither."""
+    spec = plain(obj).get("spec") or {}
+    zone = _ZONE.match(str(spec.get("availabilityZone") or ""))
+    return wrap_var(str(spec.get("region") or (zone.group(0) if zone else "")))
 
 
 def aws_failed_update(obj: Mapping[str, Any], result: Mapping[str, Any]) -> Any:
@@ -47,4 +56,8 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by name."""
-        return {"aws_failed_update": aws_failed_update, "aws_waiting_update": aws_waiting_update}
+        return {
+            "aws_failed_update": aws_failed_update,
+            "aws_region": aws_region,
+            "aws_waiting_update": aws_waiting_update,
+        }

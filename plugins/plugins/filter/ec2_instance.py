@@ -17,12 +17,11 @@ from ansible_collections.aws_operator.core.plugins.module_utils.instances import
     ENDED,
     Drift,
     Instance,
-    launch_digests,
     live,
     state_of,
 )
 from ansible_collections.aws_operator.core.plugins.module_utils.plain_data import plain
-from ansible_collections.aws_operator.core.plugins.module_utils.plan import View, make_plan
+from ansible_collections.aws_operator.core.plugins.module_utils.plan import View, make_plan, record_of
 from ansible_collections.aws_operator.core.plugins.module_utils.status import (
     failed_update_of,
     update_of,
@@ -55,10 +54,11 @@ def _view(given: Mapping[str, Any], given_seen: Mapping[str, Any]) -> View:
 
 
 def ec2_plan(obj: Mapping[str, Any], seen: Mapping[str, Any]) -> Any:
-    """Return what to do, with the digests to remember; *seen* has `instances`, `now`, `cluster_id` and `grace`."""
+    """Return what to do, with what to `record` before a launch; *seen*: `instances`, `now`, `cluster_id`, `grace`."""
     view = _view(obj, seen)
     storage = [{_STORAGE[key]: value for key, value in item.items()} for item in view.spec.get("storage") or []]
-    return wrap_var({**asdict(make_plan(view)), "digests": launch_digests(view.spec), "storage": storage})
+    plan = make_plan(view)
+    return wrap_var({**asdict(plan), "record": record_of(view, attempt=plan.attempt), "storage": storage})
 
 
 def ec2_drift_sentence(item: Mapping[str, str]) -> Any:

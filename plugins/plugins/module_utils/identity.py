@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 TAG_PREFIX = "ansible-operator.io/"
 UID_TAG = f"{TAG_PREFIX}uid"
 _AWS_PREFIX = "aws:"
+_LONGEST_VALUE = 256
 
 
 def client_token(*, uid: str, attempt: int) -> str:
@@ -48,7 +49,7 @@ class Owner:
 
 def wanted_tags(owner: Owner, spec_tags: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return what the instance has to carry: a Name unless the user gives one, the user's tags, and ours above all."""
-    mine = {"Name": f"{owner.namespace}/{owner.name}"}
+    mine = {"Name": f"{owner.namespace}/{owner.name}"[:_LONGEST_VALUE]}
     users = {key: str(value) for key, value in (spec_tags or {}).items() if not key.startswith(_AWS_PREFIX)}
     return {**mine, **users, **owner.tags()}
 

@@ -24,12 +24,13 @@ from ansible_collections.aws_operator.core.plugins.module_utils.instances import
     Instance,
     drift_of,
     is_settled,
+    launch_digests,
     live,
     select,
     state_of,
 )
 from ansible_collections.aws_operator.core.plugins.module_utils.owned import Owned
-from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age
+from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age, render
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +80,19 @@ class Plan:
     """Attributes to set in place, by the argument names of `ec2_modify`."""
     out_of_band: bool = False
     """Whether what differs was changed by somebody else, not by an edit of the spec."""
+
+
+def record_of(view: View, *, attempt: int) -> dict[str, Any]:
+    """Return what to store before a launch; `missingSince` is about one attempt, and goes with it."""
+    moved_on = {"missingSince": None} if attempt != int(view.status.get("launchAttempt") or 0) else {}
+    return {
+        "launchAttempt": attempt,
+        "launchRequestedAt": render(view.now),
+        "launchDigests": launch_digests(view.spec),
+        "clusterId": view.cluster_id,
+        "instanceId": None,
+        **moved_on,
+    }
 
 
 def make_plan(view: View) -> Plan:

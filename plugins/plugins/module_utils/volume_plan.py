@@ -16,13 +16,14 @@ from ansible_collections.aws_operator.core.plugins.module_utils.identity import 
     wanted_tags,
 )
 from ansible_collections.aws_operator.core.plugins.module_utils.owned import Owned
-from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age
+from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age, render
 from ansible_collections.aws_operator.core.plugins.module_utils.volume_hook import Hook, hook_of
 from ansible_collections.aws_operator.core.plugins.module_utils.volumes import (
     USABLE,
     Volume,
     VolumeDrift,
     drift_of,
+    is_foreign,
     live,
     modification_of,
     modify_arguments,
@@ -52,9 +53,19 @@ class VolumeView(Owned):  # type: ignore[misc]  # mypy does not follow imports b
         return int(self.status.get("createAttempt") or 0)
 
     @property
+    def asked(self) -> str:
+        """Return the instance that we asked AWS to attach to, empty where there is none."""
+        return str(self.status.get("attachRequestedFor") or "")
+
+    @property
+    def asked_lately(self) -> bool:
+        """Return whether AWS may still hide the attachment that we asked for."""
+        return bool(self.asked and age(self.status.get("attachRequestedAt"), now=self.now) < self.grace)
+
+    @property
     def holds_changes(self) -> bool:
         """Return whether AWS refused this very spec's change a short while ago."""
-        same_spec = self.status.get("observedGeneration") == self.generation
+        same_spec = self.status.get("modificationRefusedGeneration") == self.generation
         return same_spec and bool(age(self.status.get("modificationRefusedAt"), now=self.now) < self.pause)
 
 
@@ -63,15 +74,17 @@ class VolumePlan:
     """What a run has to do."""
 
     phase: str
-    """`Create`, `Wait` (invisible so far), `Lost` or `Present`."""
+    """`Create`, `Wait` (invisible so far), `Lost`, `NotOurs` (the recorded volume is somebody else's) or `Present`."""
     attempt: int
     token: str
+    record: Mapping[str, Any] = field(default_factory=dict)
+    """What to store before AWS is asked to create; None takes a field away."""
     volume: Volume = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     tag_changes: TagChanges = field(default_factory=TagChanges)
     drift: Sequence[VolumeDrift] = ()
     surplus: Sequence[str] = ()
-    """Other live volumes that carry the object's UID."""
+    """Other live volumes that carry the object's UID, copies among them."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """What to modify in place, by the argument names of `ebs_modify`."""
     hook: Hook = field(default_factory=Hook)
@@ -83,25 +96,44 @@ class VolumePlan:
     @property
     def acts(self) -> bool:
         """Return whether a run changes anything in AWS."""
+        return bool(self.changes) or self.acts_otherwise
+
+    @property
+    def acts_otherwise(self) -> bool:
+        """Return whether a run changes anything in AWS but size, type and performance."""
         tags = self.tag_changes
         moves = self.hook.attach or self.hook.detach
-        return bool(self.phase == "Create" or self.changes or moves or tags.add or tags.remove)
+        return bool(self.phase == "Create" or moves or tags.add or tags.remove)
 
 
 def make_plan(view: VolumeView) -> VolumePlan:
     """Decide."""
-    chosen = select(view.volumes, recorded_id=view.recorded_id)
+    chosen = select(view.volumes, recorded_id=view.recorded_id, uid=view.owner.uid)
     return _absent(view) if chosen is None else _present(view, chosen)
 
 
 def _absent(view: VolumeView) -> VolumePlan:
-    if view.attempt == 0:
-        return _plan(view, phase="Create", attempt=1)
+    surplus = [volume["volume_id"] for volume in live(view.volumes) if volume["volume_id"] != view.recorded_id]
     if not view.recorded_id:
-        return _plan(view, phase="Create", attempt=view.attempt + 1 if _spent(view) else view.attempt)
-    seen_going = any(volume["volume_id"] == view.recorded_id for volume in view.volumes)
-    lost = seen_going or _invisible_too_long(view)
-    return _plan(view, phase="Lost" if lost else "Wait", attempt=view.attempt)
+        attempt = view.attempt + 1 if view.attempt == 0 or _spent(view) else view.attempt
+        record = _record(view, attempt=attempt)
+        return _plan(view, phase="Create", attempt=attempt, record=record, surplus=surplus)
+    return _plan(view, phase=_fate(view), attempt=max(view.attempt, 1), surplus=surplus)
+
+
+def _record(view: VolumeView, *, attempt: int) -> dict[str, Any]:
+    """Return what to store before the creation; `missingSince` is about one attempt, and goes with it."""
+    moved_on = {"missingSince": None} if attempt != view.attempt else {}
+    now = render(view.now)
+    return {"createAttempt": attempt, "createRequestedAt": now, "clusterId": view.cluster_id, **moved_on}
+
+
+def _fate(view: VolumeView) -> str:
+    """Return the phase of a recorded volume that can't be used."""
+    seen = [volume for volume in view.volumes if volume["volume_id"] == view.recorded_id]
+    if any(is_foreign(volume, uid=view.owner.uid) for volume in live(seen)):
+        return "NotOurs"
+    return "Lost" if seen or _invisible_too_long(view) else "Wait"
 
 
 def _spent(view: VolumeView) -> bool:
@@ -143,8 +175,7 @@ def _present(view: VolumeView, volume: Volume) -> VolumePlan:
 
 
 def _hook(view: VolumeView, volume: Volume) -> Hook:
-    asked = str(view.status.get("attachRequestedFor") or "")
-    return hook_of(view.spec, volume, asked=asked, instance=view.instance)
+    return hook_of(view.spec, volume, asked=view.asked, lately=view.asked_lately, instance=view.instance)
 
 
 def _tag_drift(changes: TagChanges) -> list[VolumeDrift]:

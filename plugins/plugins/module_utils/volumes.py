@@ -5,13 +5,17 @@ A volume is a mapping as `ebs_describe` returns it (snake-cased keys, tags as a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.aws_operator.core.plugins.module_utils.identity import UID_TAG
+
 Volume = Mapping[str, Any]
 _GONE = ("deleting", "deleted", "")
 USABLE = ("available", "in-use")
+DELETABLE = ("available", "error")
 # Spec field, key of a described volume, argument of `ebs_modify`.
 MUTABLE = (
     ("sizeGiB", "size", "size_gib"),
@@ -21,6 +25,7 @@ MUTABLE = (
 )
 # Where EC2 lets a Linux instance attach more volumes, as AWS recommends it.
 DEVICES = tuple(f"/dev/sd{letter}" for letter in "fghijklmnop")
+_DEVICE = re.compile(r"(?:/dev/)?(?:sd|xvd|hd)([a-z]{1,2})[0-9]*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,18 +53,46 @@ def live(volumes: Iterable[Volume]) -> list[Volume]:
     return [volume for volume in volumes if state_of(volume) not in _GONE]
 
 
-def select(volumes: Iterable[Volume], *, recorded_id: str) -> Volume | None:
-    """Return the object's live volume: the recorded one, else the oldest."""
+def is_foreign(volume: Volume, *, uid: str) -> bool:
+    """Return whether it isn't of the object with *uid*: its UID tag says so, or it's a copy, which ours never are.
 
-    def rank(volume: Volume) -> tuple[bool, str, str]:
-        return volume["volume_id"] != recorded_id, str(volume.get("create_time") or ""), volume["volume_id"]
+    Who restores a backup often gives the new volume the tags of the old one.
+    """
+    copied = volume.get("snapshot_id") or volume.get("source_volume_id")
+    return bool(copied) or _uid_of(volume) not in {None, uid}
 
-    return min(live(volumes), key=rank, default=None)
+
+def own(volumes: Iterable[Volume], *, recorded_id: str, uid: str) -> list[Volume]:
+    """Return the object's volumes in any state: the recorded one, and those that carry its UID tag."""
+    found = [volume for volume in volumes if not is_foreign(volume, uid=uid)]
+    return [volume for volume in found if volume["volume_id"] == recorded_id or _uid_of(volume) == uid]
 
 
-def attachment_of(volume: Volume) -> Mapping[str, Any]:
-    """Return what the volume hangs on, empty where it's free."""
-    return next((item for item in volume.get("attachments") or [] if item.get("state") != "detached"), {})
+def select(volumes: Iterable[Volume], *, recorded_id: str, uid: str) -> Volume | None:
+    """Return the object's live volume: the recorded one and no other, the oldest where none is recorded."""
+
+    def rank(volume: Volume) -> tuple[str, str]:
+        return str(volume.get("create_time") or ""), volume["volume_id"]
+
+    found = live(own(volumes, recorded_id=recorded_id, uid=uid))
+    return min((one for one in found if recorded_id in {"", one["volume_id"]}), key=rank, default=None)
+
+
+def _uid_of(volume: Volume) -> str | None:
+    uid: str | None = (volume.get("tags") or {}).get(UID_TAG)
+    return uid
+
+
+def attachments_of(volume: Volume) -> list[Mapping[str, Any]]:
+    """Return all that the volume hangs on; several with Multi-Attach."""
+    return [item for item in volume.get("attachments") or [] if item.get("state") != "detached"]
+
+
+def attachment_of(volume: Volume, *, at: Sequence[str] = ()) -> Mapping[str, Any]:
+    """Return what the volume hangs on, empty where it's free; of several that at the first instance of *at*."""
+    found = attachments_of(volume)
+    ranked = [item for instance_id in at for item in found if item.get("instance_id") == instance_id]
+    return next(iter([*ranked, *found]), {})
 
 
 def modification_of(volume: Volume) -> str:
@@ -82,11 +115,14 @@ def drift_of(spec: Mapping[str, Any], volume: Volume) -> list[VolumeDrift]:
 
 
 def modify_arguments(spec: Mapping[str, Any], drift: Iterable[VolumeDrift]) -> dict[str, Any]:
-    """Return the fields to set in place, by the argument names of `ebs_modify`."""
-    arguments = {field: argument for field, _key, argument in MUTABLE}
-    return {
-        arguments[item.field]: spec[item.field] for item in drift if item.action == "Repair" and item.field in arguments
-    }
+    """Return the fields to set in place, by the argument names of `ebs_modify`.
+
+    With another type AWS gives its own IOPS and throughput, so that those of the spec are sent along, differing or not.
+    """
+    fields = {item.field for item in drift if item.action == "Repair"}
+    if "volumeType" in fields:
+        fields |= {field for field in ("iops", "throughput") if spec.get(field)}
+    return {argument: spec[field] for field, _key, argument in MUTABLE if field in fields}
 
 
 def free_device(instances: Sequence[Mapping[str, Any]]) -> str:
@@ -96,5 +132,5 @@ def free_device(instances: Sequence[Mapping[str, Any]]) -> str:
         for instance in instances
         for mapping in instance.get("block_device_mappings") or []
     }
-    taken = used | {f"/dev/sd{name[-1]}" for name in used if name.startswith("/dev/xvd")}
+    taken = {f"/dev/sd{match.group(1)}" for match in map(_DEVICE.fullmatch, used) if match}
     return next((device for device in DEVICES if device not in taken), "")

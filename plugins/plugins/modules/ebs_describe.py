@@ -14,7 +14,7 @@ version_added: 0.1.0
 author: The authors of ansible-operator-runner
 options:
   filters:
-    description: EC2's filters; each has a value or a list of values. Must not be empty.
+    description: EC2's filters; each has a value or a list of values. Neither they nor a list must be empty.
     type: dict
     required: true
   modifications:
@@ -77,12 +77,17 @@ def last_modification(module: Any, client: Any, *, volume_id: str) -> dict[str, 
     return described(found[-1]) if found else {}
 
 
+def is_boundless(filters: list[dict[str, Any]]) -> bool:
+    """Return whether there is no filter, or one without anything to look for."""
+    return not filters or not all(one["Values"] and all(one["Values"]) for one in filters)
+
+
 def main() -> None:
     """Describe."""
     spec = {"filters": {"type": "dict", "required": True}, "modifications": {"type": "bool", "default": False}}
     module = AnsibleAWSModule(argument_spec=spec, supports_check_mode=True)
     filters = boto3_filters(module.params["filters"])
-    if not filters:
+    if is_boundless(filters):
         module.fail_json(msg="filters must not be empty: the volumes of everybody are nobody's business here")
     client = module.client("ec2")
     pages = client.get_paginator("describe_volumes")

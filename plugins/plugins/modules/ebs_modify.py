@@ -8,8 +8,9 @@ module: ebs_modify
 short_description: Change one EBS volume by its id
 description:
   - Sends only the calls that were asked for; the caller has compared already. Never waits for a state.
-  - A change that AWS refuses because the last one is too young is no failure but RV(refusal); any other refused call
-    ends with RV(error_code), RV(request_id) and RV(message), and isn't retried.
+  - A change that AWS refuses because the last one is too young is no failure but RV(refusal), and an attachment that
+    meets one which was made meanwhile is RV(postponed). Any other refused call ends with RV(error_code),
+    RV(request_id) and RV(message), and isn't retried.
 version_added: 0.1.0
 author: The authors of ansible-operator-runner
 options:
@@ -43,8 +44,12 @@ options:
   device:
     description: Device name for O(attach_to).
     type: str
+  device_chosen:
+    description: Whether nobody named O(device), so that one that is taken by now is RV(postponed).
+    type: bool
+    default: false
   detach_from:
-    description: Instance to detach from.
+    description: Instance to detach from. One that has let the volume go already is no failure.
     type: str
   delete:
     description: Whether to delete the volume.
@@ -72,6 +77,10 @@ refusal:
   description: RV(error_code), RV(request_id) and RV(message) of a change that came too early, else empty.
   returned: success
   type: dict
+postponed:
+  description: Whether AWS couldn't attach as the volume or the device is in use by now; looking again tells how.
+  returned: success
+  type: bool
 error_code:
   description: AWS's error code.
   returned: failure
@@ -92,6 +101,7 @@ from typing import Any  # noqa: E402
 from ansible_collections.amazon.aws.plugins.module_utils.botocore import is_boto3_error_code  # noqa: E402
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule  # noqa: E402
 from ansible_collections.aws_operator.core.plugins.module_utils.aws_calls import (  # noqa: E402
+    ClientError,
     call,
     known,
     refused,
@@ -100,7 +110,7 @@ from ansible_collections.aws_operator.core.plugins.module_utils.aws_calls import
 
 _VOLUME_ID = re.compile(r"vol-[0-9a-f]{8,17}")
 _FIELDS = {"size_gib": "Size", "volume_type": "VolumeType", "iops": "Iops", "throughput": "Throughput"}
-# AWS changes a volume once in six hours, and not while the last change is under way.
+# AWS changes a volume once in six hours, and not while the last change is under way; the code tells which it is.
 _TOO_EARLY = ["VolumeModificationRateExceeded", "IncorrectModificationState"]
 _SPEC = {
     "volume_id": {"type": "str", "required": True},
@@ -112,6 +122,7 @@ _SPEC = {
     "remove_tags": {"type": "dict", "default": {}},
     "attach_to": {"type": "str"},
     "device": {"type": "str"},
+    "device_chosen": {"type": "bool", "default": False},
     "detach_from": {"type": "str"},
     "delete": {"type": "bool", "default": False},
 }
@@ -136,15 +147,34 @@ def modify(module: Any, client: Any) -> dict[str, str] | None:
     return refusal
 
 
-def hang(module: Any, client: Any) -> bool:
-    """Detach and attach; return whether anything was asked for."""
-    params, volume_id = module.params, module.params["volume_id"]
-    if params["detach_from"]:
-        call(module, client.detach_volume, VolumeId=volume_id, InstanceId=params["detach_from"])
-    if params["attach_to"]:
-        request = {"VolumeId": volume_id, "InstanceId": params["attach_to"], "Device": params["device"]}
-        call(module, client.attach_volume, **request)
-    return bool(params["detach_from"] or params["attach_to"])
+def detach(module: Any, client: Any) -> bool:
+    """Detach; return whether AWS had anything to detach."""
+    request = {"VolumeId": module.params["volume_id"], "InstanceId": module.params["detach_from"]}
+    return known(module, client.detach_volume, "IncorrectState", **request) is not None
+
+
+def attach(module: Any, client: Any) -> bool:
+    """Attach; return whether AWS did, and not that something else came first."""
+    params, taken = module.params, []
+
+    def ask(**request: Any) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = client.attach_volume(**request)
+        except ClientError as error:
+            if not came_late(refused(error), device_chosen=params["device_chosen"]):
+                raise
+            taken.append(error)
+            return {}
+        return answer
+
+    call(module, ask, VolumeId=params["volume_id"], InstanceId=params["attach_to"], Device=params["device"])
+    return not taken
+
+
+def came_late(refusal: dict[str, str], *, device_chosen: bool) -> bool:
+    """Return whether AWS refused to attach as the volume, or a device that nobody named, is in use by now."""
+    in_use = refusal["error_code"] == "InvalidParameterValue" and "already in use" in refusal["message"]
+    return refusal["error_code"] == "VolumeInUse" or (device_chosen and in_use)
 
 
 def delete(module: Any, client: Any) -> bool:
@@ -160,14 +190,16 @@ def main() -> None:
     if not _VOLUME_ID.fullmatch(volume_id):
         module.fail_json(msg=f"{volume_id!r} is no volume id (vol- and 8 to 17 hexadecimal digits)")
     if module.check_mode:
-        module.exit_json(changed=True, existed=True, refusal={})
+        module.exit_json(changed=True, existed=True, refusal={}, postponed=False)
     client = module.client("ec2")
     tagged = set_tags(module, client, resource=volume_id)
     refusal = modify(module, client)
-    hung = hang(module, client)
+    detached = bool(module.params["detach_from"]) and detach(module, client)
+    attached = bool(module.params["attach_to"]) and attach(module, client)
     existed = delete(module, client) if module.params["delete"] else True
-    changed = tagged or refusal == {} or hung or (module.params["delete"] and existed)
-    module.exit_json(changed=changed, existed=existed, refusal=refusal or {})
+    changed = tagged or refusal == {} or detached or attached or (module.params["delete"] and existed)
+    postponed = bool(module.params["attach_to"]) and not attached
+    module.exit_json(changed=changed, existed=existed, refusal=refusal or {}, postponed=postponed)
 
 
 if __name__ == "__main__":

@@ -120,12 +120,14 @@ async def test_only_the_operators_namespaces_are_seen(scene: Scene, kube: object
     """)
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"other-{scene.namespace}"}}
     await scene.kube.create(CONFIG_MAPS, namespace="default", body=other)
-    async with scene.operator():
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ours"}}
-        await scene.kube.create(CONFIG_MAPS, namespace=scene.namespace, body=body)
-        await eventually(lambda: (scene.namespace, "ours") in scene.seen)
-        assert {namespace for namespace, _ in scene.seen} == {scene.namespace}
-    await scene.kube.delete(CONFIG_MAPS, namespace="default", name=other["metadata"]["name"])  # type: ignore[index]  # a str or a dict
+    try:
+        async with scene.operator():
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ours"}}
+            await scene.kube.create(CONFIG_MAPS, namespace=scene.namespace, body=body)
+            await eventually(lambda: (scene.namespace, "ours") in scene.seen)
+            assert {namespace for namespace, _ in scene.seen} == {scene.namespace}
+    finally:
+        await scene.kube.delete(CONFIG_MAPS, namespace="default", name=other["metadata"]["name"])  # type: ignore[index]  # a str or a dict
 
 
 async def test_a_timer_holds_its_object_by_the_documented_finalizer(scene: Scene) -> None:

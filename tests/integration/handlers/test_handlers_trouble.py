@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from runner.errors import OperatorError
 from runner.kube.client import KubeClient
+from runner.kube.objects import conditions_of
 from runner.observe.vitals import Waiting
 from runner.settings import BackoffSettings, HandlersSettings, KubeSettings
+from runner.testing import waiting
 from runner.testing.cluster import crd, install_crd, remove_crd, wait_until
 from runner.testing.faults import HttpFaultProxy, Rule
 from runner.testing.faults_tcp import TcpFaultProxy
 from runner.testing.identities import new_identity
-from runner.testing.waiting import eventually
 from tests.integration.handlers.conftest import Scene
 
 SEES = """
@@ -37,6 +39,8 @@ STARTS_LATE = """
 """
 AGAIN = "The Python handlers ended by an error; they start again"
 QUICK = HandlersSettings(backoff=BackoffSettings(base=0.1, cap=0.5), rescan_interval=0.2)
+# A start of kopf, its back-off and a busy machine add up; the limit only tells 'hung' from 'slow'.
+eventually = partial(waiting.eventually, limit=120.0)
 
 
 class SwitchedLeadership:
@@ -117,6 +121,88 @@ async def test_a_kind_that_comes_late_is_found(scene: Scene, kube: KubeClient) -
     await remove_crd(kube, f"lates.{group}")
 
 
+async def test_an_indexed_kind_that_comes_late_gives_no_empty_index(scene: Scene, kube: KubeClient) -> None:
+    """While an indexed kind isn't served, runs that ask fail with its name; then they have all of its objects."""
+    group = f"slow-{scene.namespace}.example.com"
+    scene.handlers(f"""
+        from runner.handlers import published
+
+        @kopf.index("slows.{group}")
+        def slows(name, **_):
+            return {{"all": name}}
+
+        @published
+        def names(*, slows, **_):
+            return sorted(slows.get("all", []))
+    """)
+    await scene.create("one")
+    async with scene.operator(role=True, handlers=QUICK):
+        sentence = f"slows.{group} is indexed by slows, but not served by the API server (yet)"
+        await wait_until(lambda: _failure_has(scene, sentence), what="the failure")
+        assert not scene.executor.requests
+        resource = await install_crd(kube, crd("Slow", group=group))
+        metadata = {"name": "slow", "namespace": scene.namespace}
+        body = {"apiVersion": f"{group}/v1", "kind": "Slow", "metadata": metadata}
+        await kube.create(resource, namespace=scene.namespace, body=body)
+        await eventually(lambda: scene.told("make their indexes anew"))
+        await eventually(lambda: scene.executor.requests)
+        await wait_until(lambda: _knows(scene, ["slow"]), what="the object to be indexed")
+        assert not scene.told("ended by an error")
+    await remove_crd(kube, f"slows.{group}")
+
+
+async def test_a_filter_that_raises_holds_nothing_up(scene: Scene) -> None:
+    """Objects beside the one on which `when` raises reach handlers, and so do later ones; the failure is told."""
+    scene.handlers("""
+        def fits(spec, **_):
+            return spec["size"] > 0
+
+        @kopf.index("gadgets.handlers.example.com", when=fits)
+        def sizes(name, spec, **_):
+            return {name: spec["size"]}
+
+        @kopf.on.event("gadgets.handlers.example.com")
+        async def see(name, sizes, **_):
+            seen.append((name, sorted(sizes)))
+    """)
+    await scene.create("bad")
+    await scene.create("good", size=1)
+    async with scene.operator():
+        await eventually(lambda: scene.told("Starting Python handlers"))
+        await eventually(lambda: ("good", ["good"]) in scene.seen)
+        await scene.create("late", size=2)
+        await eventually(lambda: ("late", ["good", "late"]) in scene.seen)
+        record = scene.told("A filter of the handler sizes failed")[0]
+        assert (record["level"], record["name"], record["namespace"]) == ("error", "bad", scene.namespace)
+
+
+async def test_a_run_that_is_under_way_at_the_stop_gets_its_values(scene: Scene) -> None:
+    """Handlers are stopped after the runs, which may ask them until their end."""
+    scene.handlers("""
+        import asyncio, threading
+        from runner.handlers import published
+        door = threading.Event()
+
+        @kopf.on.event("gadgets.handlers.example.com")
+        def see(**_): ...
+
+        @published
+        async def answer(**_):
+            seen.append("asked")
+            await asyncio.to_thread(door.wait, 120)
+            return 42
+    """)
+    await scene.create("one")
+    async with scene.operator(role=True, graceful_shutdown_timeout=100.0) as operator:
+        await eventually(lambda: scene.told("Starting Python handlers"))
+        await eventually(lambda: "asked" in scene.seen)
+        operator.stop()
+        await eventually(lambda: scene.told("Stopping: no new reconciles"))
+        scene.module.door.set()
+        await eventually(lambda: scene.executor.requests)
+        assert scene.executor.requests[0].handlers == {"answer": 42}
+
+
 async def test_a_kind_that_goes_ends_no_handlers_of_others(scene: Scene, kube: KubeClient) -> None:
     """A CRD that is deleted while it is watched ends kopf, which may hang at that; handlers start again, and serve."""
     group = f"gone-{scene.namespace}.example.com"
@@ -141,8 +227,8 @@ async def test_an_api_that_stays_away_holds_nothing_up(scene: Scene, tmp_path: P
         away = proxy.rule(Rule(path=r"^/apis/apps/v1$", status=503))
         kubeconfig = proxy.kubeconfig(tmp_path / "kubeconfig")
         scene.settings = replace(scene.settings, kube=KubeSettings(kubeconfig=str(kubeconfig)))
-        async with scene.operator():
-            await away.wait_hit(3)
+        async with scene.operator(handlers=replace(QUICK, away_limit=1.0)):
+            await away.wait_hit(2)
             await scene.create("one")
             await eventually(lambda: "one" in scene.seen)
 
@@ -234,3 +320,16 @@ async def _called(scene: Scene) -> None:
 
 async def _held(scene: Scene, name: str) -> bool:
     return bool((await scene.get(name))["metadata"].get("finalizers"))
+
+
+async def _failure_has(scene: Scene, text: str) -> bool:
+    found = await scene.get("one")
+    return any(entry["type"] == "Failure" and text in entry.get("message", "") for entry in conditions_of(found))
+
+
+async def _knows(scene: Scene, names: list[str]) -> bool:
+    """Start a run by an edit, and tell whether the newest one had *names*."""
+    count = len(scene.executor.requests)
+    await scene.patch("one", {"spec": {"count": count}})
+    await eventually(lambda: len(scene.executor.requests) > count)
+    return bool(scene.executor.requests[-1].handlers["names"] == names)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from runner.errors import Invalid, KubeError, NotFound
 from runner.kube.discovery import Resource
@@ -21,9 +24,7 @@ from tests.integration.handlers.conftest import Scene
 
 VALIDATES = """
     @kopf.on.validate("gadgets.handlers.example.com", ignore_failures=True)
-    async def check_size(spec, warnings, namespace, **_):
-        if namespace != NAMESPACE:
-            return
+    async def check_size(spec, warnings, **_):
         if spec.get("size", 0) > 9:
             raise kopf.AdmissionError("spec.size must not be above 9", code=422)
         if "secret" in spec:
@@ -40,7 +41,7 @@ VALIDATING = Resource(
 @pytest.fixture
 async def hooked(scene: Scene) -> AsyncIterator[Scene]:
     """Give a scene whose handlers validate, with a configuration of its own that is gone afterwards."""
-    scene.handlers(f"    NAMESPACE = {scene.namespace!r}\n" + VALIDATES)
+    scene.handlers(VALIDATES)
     (port,) = free_ports(1)
     scene.settings = replace(
         scene.settings,
@@ -66,6 +67,17 @@ async def test_an_object_is_refused_with_the_handlers_sentence(hooked: Scene) ->
         await hooked.create("small", size=9)
         assert hooked.shared is not None
         assert "ansible_operator_handler_errors_total{" not in hooked.shared.metrics.text()
+
+
+async def test_objects_of_other_namespaces_are_not_judged(hooked: Scene) -> None:
+    """With WATCH_NAMESPACE an object of another namespace gets in, whatever the handler thinks of it."""
+    gvk = hooked.resource.gvk
+    async with hooked.operator():
+        await _asked(hooked)
+        metadata = {"name": hooked.namespace, "namespace": "default"}
+        body = {"apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": metadata, "spec": {"size": 10}}
+        await hooked.kube.create(hooked.resource, namespace="default", body=body)
+        await hooked.kube.delete(hooked.resource, namespace="default", name=hooked.namespace)
 
 
 async def test_the_configuration_is_the_decorators(hooked: Scene) -> None:
@@ -103,6 +115,11 @@ async def test_a_service_is_named_where_the_api_server_cannot_call_the_address(h
         found = await hooked.kube.get(VALIDATING, name=f"{hooked.namespace}.example.com")
         service = found["webhooks"][0]["clientConfig"]["service"]
         assert (service["namespace"], service["name"], service["path"]) == (hooked.namespace, "hooks", "/check-size")
+        host, _, port = settings.webhook_bind_address.rpartition(":")
+        pem = await asyncio.to_thread(ssl.get_server_certificate, (host, int(port)))
+        certificate = x509.load_pem_x509_certificate(pem.encode())
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert f"hooks.{hooked.namespace}.svc" in names.get_values_for_type(x509.DNSName)
 
 
 async def _asked(scene: Scene) -> None:

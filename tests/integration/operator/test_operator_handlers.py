@@ -21,11 +21,11 @@ from runner.handlers import published
 
 @kopf.index("tasks.GROUP")
 async def tasks(name, spec, **_):
-    return {spec.get("team", "none"): name}
+    return {name: spec.get("team", "none")}
 
 @published
 def teams(*, tasks, **_):
-    return {team: sorted(names) for team, names in tasks.items()}
+    return {name: sorted(teams) for name, teams in tasks.items()}
 """
 DEAF = """
 import time
@@ -62,7 +62,7 @@ async def test_a_role_reads_what_handlers_publish(with_handlers: Project, start:
     await project.create("one", team="{{ 6 * 7 }}")
     operator = start(f"--executor={executor}")
     await wait_until(lambda: project.successful("one"), what="Successful", limit=240)
-    assert json.loads((project.folder / "teams.json").read_text()) == {"{{ 6 * 7 }}": ["one"]}
+    assert json.loads((project.folder / "teams.json").read_text()) == {"one": ["{{ 6 * 7 }}"]}
     assert "handlers" not in (await project.get("one"))["metadata"].get("annotations", {})
     await wait_until(lambda: _is(operator.ready()), what="readiness")
     assert operator.stop() == 0

@@ -87,12 +87,14 @@ async def test_a_run_of_a_watch_without_handlers_asks_nobody() -> None:
 
 
 async def test_without_its_values_a_run_does_not_start() -> None:
-    """The reason is the run's error."""
-    inner = ScriptedExecutor()
-    executor = InformedExecutor(inner, handlers=Knowing(ExecutionError("not complete")))
+    """The reason is the run's error, and it counts as a failed one."""
+    inner, refused = ScriptedExecutor(), list[int]()
+    handlers = Knowing(ExecutionError("not complete"))
+    executor = InformedExecutor(inner, handlers=handlers, refused=lambda: refused.append(1))
     with pytest.raises(ExecutionError, match="not complete"):
         await executor.run(run_request(watch=WATCH))
     assert not inner.requests
+    assert refused == [1]
 
 
 def test_an_operator_without_handlers_has_no_kopf() -> None:

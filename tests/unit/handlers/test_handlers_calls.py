@@ -28,7 +28,7 @@ async def five_later(**_: Any) -> int:
     return 5
 
 
-def raises(*, error: Exception, **_: Any) -> None:
+def raises(*_: Any, error: Exception, **__: Any) -> None:
     """Raise what is given."""
     raise error
 
@@ -69,6 +69,17 @@ async def test_each_failure_is_counted_and_raised_but_no_refusal() -> None:
         with pytest.raises(type(error)):
             await calls.wrapped(handler(raises_later))(error=error)
     assert failed == ["raises", "raises_later"] * 3
+
+
+def test_a_filter_that_raises_says_no_and_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """Otherwise kopf would hold all objects up; the log has the filter's place; other answers stay what they are."""
+    failed: list[str] = []
+    calls = Calls(failed=failed.append)
+    assert calls.guarded(handler(five), five)() == 5
+    assert calls.guarded(handler(five), raises)("a value", error=ValueError("strange")) is False
+    assert calls.guarded(handler(five), raises)(error=KeyError("strange")) is False
+    assert failed == ["five", "five"]
+    assert f"{__file__}:" in caplog.messages[0]
 
 
 def test_kopf_takes_a_wrapped_function_for_what_it_is() -> None:

@@ -53,7 +53,12 @@ OBJECT = {"metadata": {"name": "one"}}
 
 
 def host_of(
-    folder: Path, text: str, *, settings: HandlersSettings = QUICK, sink: RecordingSink | None = None
+    folder: Path,
+    text: str,
+    *,
+    settings: HandlersSettings = QUICK,
+    sink: RecordingSink | None = None,
+    loop_limit: float = 30.0,
 ) -> tuple[Host, Path]:
     """Return a host for a file with *text*, whose API server is nowhere, and the file."""
     file = folder / f"host_{folder.name}.py"
@@ -66,7 +71,7 @@ def host_of(
         settings=settings,
         metrics=HandlersMetrics(),
     )
-    return Host(plan, settings=HostSettings(handlers=settings, loop_limit=0.2), clock=SystemClock()), file
+    return Host(plan, settings=HostSettings(handlers=settings, loop_limit=loop_limit), clock=SystemClock()), file
 
 
 @contextlib.asynccontextmanager
@@ -81,10 +86,10 @@ async def running(host: Host) -> AsyncIterator[None]:
 
 
 async def test_before_it_runs_it_has_nothing_to_say(tmp_path: Path) -> None:
-    """A standby isn't unready for handlers that shall not run; a run that needs values fails with the reason."""
+    """A standby isn't unready for handlers that shall not run; a run that needs values fails in the end."""
     host, file = host_of(tmp_path, PUBLISHES)
     assert (host.readiness(), host.liveness(), host.running) == (None, None, False)
-    with pytest.raises(ExecutionError, match=r"host_.*\.py, whose handlers don't run: not started"):
+    with pytest.raises(ExecutionError, match=r"host_.*\.py, but after 0\.2 s its handlers don't run: not started"):
         await host.values(file, OBJECT)
     assert await host.values(tmp_path / "another.py", OBJECT) == {}
 
@@ -99,17 +104,21 @@ async def test_without_an_api_server_it_is_not_ready_and_ends_at_once(tmp_path: 
         assert finding is not None
         assert finding.fails
         assert finding.sentence.startswith("not started yet")
-        with pytest.raises(ExecutionError, match=r"indexes are not complete after 0\.2 s"):
+        await eventually(lambda: "waiting for GET /api: no answer" in str(host.readiness()))
+        with pytest.raises(
+            ExecutionError, match=r"but after 0\.2 s its handlers have not started yet, waiting for GET"
+        ):
             await host.values(file, OBJECT)
     assert sink.sentences()[-1] == "The Python handlers have ended"
 
 
 async def test_a_loop_that_a_handler_blocks_is_no_longer_live(tmp_path: Path) -> None:
     """A coroutine that doesn't await stops all handlers: the liveness probe says what it is, until it goes on."""
-    host, file = host_of(tmp_path, PUBLISHES + BLOCKS)
+    host, file = host_of(tmp_path, PUBLISHES + BLOCKS, loop_limit=3.0)
     module = sys.modules[f"handlers.{file.stem}"]
     async with running(host):
         await eventually(module.entered.is_set)
+        assert host.liveness() is None
         await eventually(lambda: host.liveness() is not None)
         finding = host.liveness()
         assert finding is not None
@@ -121,7 +130,7 @@ async def test_a_loop_that_a_handler_blocks_is_no_longer_live(tmp_path: Path) ->
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")  # kopf's, when it ends at its start
 async def test_an_end_by_an_error_is_told_by_the_probe(tmp_path: Path) -> None:
     """Between two lives the probe says what ended the last one, and that another one comes; a stop ends the pause."""
-    slow = HandlersSettings(backoff=BackoffSettings(base=1000.0))
+    slow = HandlersSettings(backoff=BackoffSettings(base=1000.0), patience=0.2)
     host, file = host_of(tmp_path, PUBLISHES + FAILS, settings=slow)
     async with running(host):
         await eventually(lambda: "not today" in str(host.readiness()), limit=120)
@@ -129,7 +138,7 @@ async def test_an_end_by_an_error_is_told_by_the_probe(tmp_path: Path) -> None:
         assert finding is not None
         assert finding.fails
         assert "starting again in up to" in finding.sentence
-        with pytest.raises(ExecutionError, match="whose handlers don't run: ended by an error"):
+        with pytest.raises(ExecutionError, match="its handlers don't run: ended by an error"):
             await host.values(file, OBJECT)
 
 
@@ -143,3 +152,12 @@ async def test_cancelled_it_leaves_handlers_little_time(tmp_path: Path) -> None:
     await ended(task)
     assert "Python handlers didn't end in time; they end with the process" in sink.sentences()
     module.door.set()
+
+
+async def test_a_run_does_not_wait_for_handlers_that_are_stopped(tmp_path: Path) -> None:
+    """While the host is stopped there will be no values; the run fails at once."""
+    host, file = host_of(tmp_path, PUBLISHES, settings=HandlersSettings(patience=1000.0))
+    asked = asyncio.create_task(host.values(file, OBJECT))
+    host.stop()
+    with pytest.raises(ExecutionError, match="whose handlers are being stopped"):
+        await asked

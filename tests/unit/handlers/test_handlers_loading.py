@@ -86,6 +86,9 @@ def test_a_file_is_imported_once_with_its_neighbours_in_reach(tmp_path: Path) ->
         ("import kopf\n@kopf.on.field('pods', field='a')\ndef c(**_): ...\n", "FILE:2: @kopf.on.field can't be used"),
         ("import kopf\n@kopf.on.login()\ndef c(**_): ...\n", "FILE:2: @kopf.on.login can't be used here: handlers use"),
         ("import kopf\n@kopf.on.probe()\ndef c(**_): ...\n", "FILE:2: @kopf.on.probe can't be used here: kopf's own"),
+        ("from . import x\n", "FILE:1: ModuleNotFoundError: No module named 'handlers'; a file of handlers is in no"),
+        ("from .. import x\n", "FILE:1: ImportError: attempted relative import beyond top-level package; a file of h"),
+        ("import kopf\n@kopf.index('pods')\ndef spec(**_): ...\n", "FILE:2: an index can't be called spec, as func"),
         (
             "import kopf\nfrom runner.handlers import published\n" + EVENT
             + "@published\ndef a(**_): ...\n@published\ndef a(**_): ...\n",
@@ -129,6 +132,39 @@ def test_two_indexes_of_one_name_are_refused(tmp_path: Path) -> None:
     load([first])
     with pytest.raises(ConfigError, match=r"other.py:2: there is another index things at .*thing.py:2; give one"):
         load([first, written(tmp_path, text, name="other.py")])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "what"),
+    [
+        (
+            "@kopf.on.validate('pods')\ndef check_it",
+            "@kopf.on.validate('nodes')\ndef other",
+            "admission handler",
+        ),
+        ("@kopf.on.validate('pods')\ndef check_it", "@kopf.on.mutate('pods')\ndef other", "admission handler"),
+        ("@kopf.on.mutate('pods')\n@kopf.on.mutate('nodes')\ndef check_it", "", "admission handler"),
+        ("@kopf.timer('pods')\ndef check_it", "@kopf.timer('nodes')\ndef other", "timer or daemon"),
+        ("@kopf.daemon('pods')\ndef check_it", "@kopf.timer('pods')\ndef other", "timer or daemon"),
+    ],
+)
+def test_two_handlers_that_kopf_would_mix_are_refused(tmp_path: Path, first: str, second: str, what: str) -> None:
+    """Where a name is a path or the key of what runs, it is one handler's, whichever files they are in."""
+    rest = f"{second}(**_): ...\n".replace("')\ndef", "', id='check_it')\ndef") if second else EVENT
+    files = [
+        written(tmp_path, f"import kopf\n{first}(**_): ...\n"),
+        written(tmp_path, f"import kopf\n{rest}", name="other.py"),
+    ]
+    with pytest.raises(
+        ConfigError, match=rf"py:2: there is another {what} check.it at .*py:2; give one of them another name"
+    ):
+        load(files)
+
+
+def test_one_function_may_be_the_timer_of_two_kinds(tmp_path: Path) -> None:
+    """An object is of one kind, so kopf mixes nothing."""
+    text = "import kopf\n@kopf.timer('pods')\n@kopf.timer('nodes')\ndef tick(**_): ...\n"
+    assert load([written(tmp_path, text)]).of("timer") == ["tick", "tick"]
 
 
 def test_what_a_file_publishes_is_its_own(tmp_path: Path) -> None:

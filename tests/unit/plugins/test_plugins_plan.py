@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ansible_collections.aws_operator.core.plugins.module_utils.identity import client_token
 from ansible_collections.aws_operator.core.plugins.module_utils.instances import launch_digests
-from ansible_collections.aws_operator.core.plugins.module_utils.plan import make_plan
+from ansible_collections.aws_operator.core.plugins.module_utils.plan import make_plan, record_of
 
 from tests.unit.plugins.plugin_builders import SPEC, UID, ago, make_instance, make_object, make_view
 
@@ -29,6 +29,32 @@ def test_launched_instance_is_adopted_by_its_tag() -> None:
     """An instance that carries the UID tag is the object's, though its id was never recorded (E1)."""
     plan = make_plan(make_view(make_object(launchAttempt=1), instances=[make_instance()]))
     assert (plan.phase, plan.instance["instance_id"]) == ("Present", make_instance()["instance_id"])
+
+
+@pytest.mark.parametrize(
+    ("status", "instances", "attempt", "cleared"),
+    [
+        ({}, [], 1, True),
+        ({"launchAttempt": 1}, [], 1, False),
+        ({"launchAttempt": 1, "missingSince": ago(61)}, [], 2, True),
+        (
+            {"launchAttempt": 1, "missingSince": ago(61), "launchRequestedAt": ago(99), "instanceId": "i-00000001"},
+            [],
+            2,
+            True,
+        ),
+        ({"launchAttempt": 1, "missingSince": ago(30)}, [make_instance(attempt=2, state="terminated")], 3, True),
+    ],
+)
+def test_next_launch_begins_without_the_last_ones_time(
+    *, status: dict[str, Any], instances: list[dict[str, Any]], attempt: int, cleared: bool
+) -> None:
+    """Since when an instance is missing is kept for one attempt, and cleared with the next: each has its own grace."""
+    view = make_view(make_object(**status), instances=instances)
+    record = record_of(view, attempt=make_plan(view).attempt)
+    assert (record["launchAttempt"], "missingSince" in record) == (attempt, cleared)
+    assert (record["launchRequestedAt"], record["clusterId"], record["instanceId"]) == (ago(0), "c1", None)
+    assert record["launchDigests"] == launch_digests(SPEC)
 
 
 @pytest.mark.parametrize("since", [None, 0, 30])

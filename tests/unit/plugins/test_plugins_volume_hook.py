@@ -74,6 +74,48 @@ def test_volume_moves_to_another_instance_once_that_runs() -> None:
     assert (ready.detach, ready.attach) == ({"instance_id": OTHER}, {})
 
 
+@pytest.mark.parametrize("asked", ["", INSTANCE_ID])
+def test_attachment_of_somebody_else_is_never_taken_away(asked: str) -> None:
+    """A volume that somebody else attached stays there though the spec names another instance, and that is told."""
+    hook = hook_of(SPEC, hanging(OTHER), asked=asked, instance=make_machine())
+    assert (hook.attach, hook.detach) == ({}, {})
+    assert hook.waits is not None
+    assert hook.waits.reason == "AttachedElsewhere"
+
+
+@pytest.mark.parametrize(("spec", "asked"), [(SPEC, ""), ({}, INSTANCE_ID)])
+def test_own_attachment_counts_among_several(spec: dict[str, Any], asked: str) -> None:
+    """Of several attachments, as Multi-Attach has them, that at the instance of the spec counts, or the one we made."""
+    attachments = [{"instance_id": one, "device": "/dev/sdf", "state": "attached"} for one in (OTHER, INSTANCE_ID)]
+    volume = make_volume(state="in-use", attachments=attachments)
+    hook = hook_of(spec, volume, asked=asked, instance=make_machine() if spec else None)
+    assert hook.current["instance_id"] == INSTANCE_ID
+    assert hook.detach == ({"instance_id": INSTANCE_ID} if asked else {})
+
+
+@pytest.mark.parametrize("spec", [SPEC, {}])
+def test_volume_in_use_without_an_attachment_is_between_two_states(spec: dict[str, Any]) -> None:
+    """A volume that AWS shows as in use, and nowhere attached, is looked at again and never called available."""
+    hook = hook_of(spec, make_volume(state="in-use"), asked="", instance=make_machine() if spec else None)
+    assert (hook.attach, hook.detach) == ({}, {})
+    assert hook.waits is not None
+    assert hook.waits.reason == "Detaching"
+
+
+@pytest.mark.parametrize("spec", [SPEC, {}])
+def test_attachment_that_may_be_hidden_is_waited_for(spec: dict[str, Any]) -> None:
+    """Within the grace period a volume that seems free may hang where we asked for: it's neither moved nor let go."""
+    hook = hook_of(spec, make_volume(), asked=OTHER, instance=make_machine() if spec else None, lately=True)
+    assert hook.attach == {}
+    assert hook.waits is not None
+    assert hook.waits.reason == "Detaching"
+
+
+def test_lost_request_to_attach_is_repeated() -> None:
+    """A free volume is asked for again at the instance that was asked for: AWS may never have got the request."""
+    assert hook_of(SPEC, make_volume(), asked=INSTANCE_ID, instance=make_machine(), lately=True).attach
+
+
 def test_detaching_is_asked_for_once() -> None:
     """An attachment that is on its way out is waited for, whether the volume is released or moves on."""
     released = hook_of({}, hanging(state="detaching"), asked=INSTANCE_ID, instance=None)

@@ -86,7 +86,7 @@ def test_refused_change_is_asked_for_again_after_a_pause_or_an_edit(
     *, refused: int, generation: int, asks: bool
 ) -> None:
     """A change that came too early isn't repeated at each look, but after the pause, or when the spec moves."""
-    obj = known(spec={"sizeGiB": 20}, modificationRefusedAt=ago(refused), observedGeneration=generation)
+    obj = known(spec={"sizeGiB": 20}, modificationRefusedAt=ago(refused), modificationRefusedGeneration=generation)
     assert bool(make_plan(volume_view(obj, make_volume())).changes) is asks
 
 
@@ -104,12 +104,59 @@ def test_second_volume_with_the_tag_is_surplus() -> None:
     assert (plan.volume["volume_id"], plan.surplus) == (VOLUME_ID, ["vol-00000001"])
 
 
+def test_recorded_volume_is_never_exchanged_for_another() -> None:
+    """Where the recorded volume isn't seen, one that only carries the tag is named and not taken."""
+    other = make_volume(volume_id="vol-00000001")
+    for volumes, phase in (([other], "Wait"), ([other, make_volume(state="deleting")], "Lost")):
+        plan = make_plan(volume_view(known(), *volumes))
+        assert (plan.phase, plan.volume, plan.surplus, plan.acts) == (phase, {}, ["vol-00000001"], False)
+
+
+@pytest.mark.parametrize("origin", [{"snapshot_id": "snap-00000001"}, {"source_volume_id": "vol-00000009"}])
+def test_copy_that_carries_the_tag_is_not_taken(origin: dict[str, str]) -> None:
+    """A volume that was restored or cloned with the tags of ours is somebody else's, also before an id is recorded."""
+    plan = make_plan(volume_view(make_volume_object(createAttempt=1), make_volume(**origin)))
+    assert (plan.phase, plan.attempt, plan.surplus) == ("Create", 1, [VOLUME_ID])
+
+
+def test_recorded_volume_of_another_object_is_not_written() -> None:
+    """A recorded volume with another UID tag is left as it is; one without the tag gets it back."""
+    foreign = make_volume(tags={"ansible-operator.io/uid": "another"}, size=5)
+    plan = make_plan(volume_view(known(), foreign))
+    assert (plan.phase, plan.volume, plan.acts) == ("NotOurs", {}, False)
+    stripped = make_plan(volume_view(known(), make_volume(tags={})))
+    assert (stripped.phase, stripped.tag_changes.add["ansible-operator.io/uid"]) == ("Present", UID)
+
+
+def test_recorded_id_is_enough_not_to_create() -> None:
+    """An object that names a volume never creates another one, even where its attempt was lost."""
+    assert make_plan(volume_view(make_volume_object(volumeId=VOLUME_ID))).phase == "Wait"
+
+
+@pytest.mark.parametrize(
+    ("since", "recorded"),
+    [(30, {"createAttempt": 1}), (61, {"createAttempt": 2, "missingSince": None})],
+)
+def test_next_attempt_begins_without_the_last_ones_time(since: int, recorded: dict[str, Any]) -> None:
+    """Since when a volume is missing is kept for one attempt, and cleared with the next: each has its own grace."""
+    plan = make_plan(volume_view(make_volume_object(createAttempt=1, missingSince=ago(since))))
+    assert plan.record == {"createRequestedAt": ago(0), "clusterId": "c1", **recorded}
+
+
+def test_change_of_type_takes_performance_along() -> None:
+    """IOPS and throughput that the spec names are sent with another type, though the volume has them already."""
+    spec = {"volumeType": "gp3", "iops": 4000, "throughput": 250}
+    plan = make_plan(volume_view(known(spec=spec), make_volume(volume_type="io2", iops=4000)))
+    assert plan.changes == {"volume_type": "gp3", "iops": 4000, "throughput": 250}
+
+
 @pytest.mark.parametrize(
     ("used", "device"),
     [
         ([], "/dev/sdf"),
         (["/dev/xvda", "/dev/sdf"], "/dev/sdg"),
         (["/dev/xvdf", "/dev/sdh"], "/dev/sdg"),
+        (["xvdf", "/dev/sdg1", "/dev/xvdbh"], "/dev/sdh"),
         (list(DEVICES), ""),
     ],
 )
