@@ -72,6 +72,11 @@ def boto3_filters(filters: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"Name": name, "Values": [str(item) for item in items]} for name, items in values.items()]
 
 
+def is_boundless(filters: list[dict[str, Any]]) -> bool:
+    """Return whether there is no filter, or one without anything to look for."""
+    return not filters or not all(one["Values"] and all(one["Values"]) for one in filters)
+
+
 def _failure(error: dict[str, Any], metadata: dict[str, Any]) -> dict[str, str]:
     code, message = str(error.get("Code") or "Unknown"), str(error.get("Message") or "")
     request_id = str(metadata.get("RequestId") or "")

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from ansible_collections.aws_operator.core.plugins.module_utils.conditions import Condition, dated
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import render
 
 
@@ -53,17 +54,11 @@ def update(
     wanted = {**fields, "observedGeneration": obj["metadata"].get("generation")}
     # An empty text and an absent field are the same; only what differs is sent, so that nothing else is overwritten.
     patch = {key: value or None for key, value in wanted.items() if (value or None) != (old.get(key) or None)}
-    condition = _condition(old, ready, now=now)
+    wanted_ready = Condition(type="Ready", **asdict(ready))
+    (condition,) = dated([wanted_ready], before=old.get("conditions") or [], now=now)
     changed = bool(patch) or condition not in (old.get("conditions") or [])
     if checked:
         patch["lastCheckedAt"] = render(now)
     if changed:
         patch["lastUpdatedAt"] = render(now)
     return Update(status=patch, conditions=[condition], changed=changed, settled=settled)
-
-
-def _condition(old: Mapping[str, Any], ready: Ready, *, now: datetime) -> dict[str, str]:
-    before: Mapping[str, Any] = next((item for item in old.get("conditions") or [] if item.get("type") == "Ready"), {})
-    same = before.get("status") == ready.status and before.get("lastTransitionTime")
-    time = before["lastTransitionTime"] if same else render(now)
-    return {"type": "Ready", **asdict(ready), "lastTransitionTime": time}

@@ -61,6 +61,7 @@ from ansible_collections.aws_operator.core.plugins.module_utils.aws_calls import
     boto3_filters,
     call,
     described,
+    is_boundless,
     known,
 )
 
@@ -75,11 +76,6 @@ def last_modification(module: Any, client: Any, *, volume_id: str) -> dict[str, 
     )
     found = sorted((answer or {}).get("VolumesModifications") or [], key=lambda one: str(one.get("StartTime") or ""))
     return described(found[-1]) if found else {}
-
-
-def is_boundless(filters: list[dict[str, Any]]) -> bool:
-    """Return whether there is no filter, or one without anything to look for."""
-    return not filters or not all(one["Values"] and all(one["Values"]) for one in filters)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ version_added: 0.1.0
 author: The authors of ansible-operator-runner
 options:
   filters:
-    description: EC2's filters; each has a value or a list of values. Must not be empty.
+    description: EC2's filters; each has a value or a list of values. Neither they nor a list must be empty.
     type: dict
     required: true
 extends_documentation_fragment:
@@ -57,6 +57,7 @@ from ansible_collections.aws_operator.core.plugins.module_utils.aws_calls import
     boto3_filters,
     call,
     described,
+    is_boundless,
 )
 
 
@@ -64,7 +65,7 @@ def main() -> None:
     """Describe."""
     module = AnsibleAWSModule(argument_spec={"filters": {"type": "dict", "required": True}}, supports_check_mode=True)
     filters = boto3_filters(module.params["filters"])
-    if not filters:
+    if is_boundless(filters):
         module.fail_json(msg="filters must not be empty: the machines of everybody are nobody's business here")
     pages = module.client("ec2").get_paginator("describe_instances")
     answer = call(module, lambda **request: pages.paginate(**request).build_full_result(), Filters=filters)

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.aws_operator.core.plugins.filter.ebs_volume import FilterModule
-from ansible_collections.aws_operator.core.plugins.module_utils.aws_calls import boto3_filters
-from ansible_collections.aws_operator.core.plugins.modules.ebs_describe import is_boundless
+from ansible_collections.aws_operator.core.plugins.module_utils.aws_calls import boto3_filters, is_boundless
 from ansible_collections.aws_operator.core.plugins.modules.ebs_modify import came_late
 
 from tests.unit.plugins.plugin_builders import ago
