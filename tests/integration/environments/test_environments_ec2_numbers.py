@@ -14,10 +14,12 @@ from tests.integration.environments.conftest import Plays
 from tests.integration.environments.interpreters import ROOT
 
 _LAUNCH = ROOT / "roles" / "ec2_instance" / "tasks" / "launch.yml"
-_SETTING = {
-    "ec2_instance_plan": {"attempt": 2, "digests": {"tags": "12", "storage": "a'b"}},
-    "ec2_instance_seen": {"now": "2026-01-01T00:00:00Z"},
-    "ec2_instance_cluster_id": "0e2",
+_RECORD = {
+    "launchAttempt": 2,
+    "launchRequestedAt": "2026-01-01T00:00:00Z",
+    "launchDigests": {"tags": "12", "storage": "a'b"},
+    "clusterId": "0e2",
+    "instanceId": None,
 }
 
 
@@ -26,7 +28,8 @@ def _play(target: Path) -> list[dict[str, Any]]:
     (stored,) = [task for task in yaml.safe_load(_LAUNCH.read_text()) if task["name"] == "Store the attempt"]
     write = {"content": "{{ ec2_instance_write.status | to_json }}", "dest": str(target)}
     task = {"ansible.builtin.copy": write, "vars": stored["vars"]}
-    return [{"hosts": "localhost", "gather_facts": False, "vars": _SETTING, "tasks": [task]}]
+    planned = {"ec2_instance_plan": {"record": _RECORD}}
+    return [{"hosts": "localhost", "gather_facts": False, "vars": planned, "tasks": [task]}]
 
 
 def test_the_number_of_an_attempt_is_stored_as_a_number(plays: Plays, tmp_path: Path) -> None:
@@ -40,10 +43,4 @@ def test_the_number_of_an_attempt_is_stored_as_a_number(plays: Plays, tmp_path: 
         [*command, str(playbook)], env={**own, "HOME": str(tmp_path)}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads(seen.read_text()) == {
-        "launchAttempt": 2,
-        "launchRequestedAt": "2026-01-01T00:00:00Z",
-        "launchDigests": {"tags": "12", "storage": "a'b"},
-        "clusterId": "0e2",
-        "instanceId": None,
-    }
+    assert json.loads(seen.read_text()) == _RECORD

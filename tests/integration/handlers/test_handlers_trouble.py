@@ -220,16 +220,19 @@ async def test_a_kind_that_goes_ends_no_handlers_of_others(scene: Scene, kube: K
         await eventually(lambda: "two" in scene.seen)
 
 
-async def test_an_api_that_stays_away_holds_nothing_up(scene: Scene, tmp_path: Path) -> None:
+async def test_an_api_that_stays_away_holds_nothing_up(scene: Scene, kube: KubeClient, tmp_path: Path) -> None:
     """A group that answers 503, as an aggregated API without its server does, is left out; the others are served."""
-    scene.handlers(SEES.replace("gadgets.handlers.example.com", "gadgets"))  # in any group, so all are asked
+    # Named without a group, so all groups are asked; kopf serves a name that two groups have in neither of them.
+    scene.handlers(SEES.replace("gadgets.handlers.example.com", "loners"))
+    loners = await install_crd(kube, crd("Loner", group="loners.example.com"))
     async with HttpFaultProxy(upstream_kubeconfig=Path(scene.settings.kube.kubeconfig)) as proxy:
         away = proxy.rule(Rule(path=r"^/apis/apps/v1$", status=503))
         kubeconfig = proxy.kubeconfig(tmp_path / "kubeconfig")
         scene.settings = replace(scene.settings, kube=KubeSettings(kubeconfig=str(kubeconfig)))
         async with scene.operator(handlers=replace(QUICK, away_limit=1.0)):
             await away.wait_hit(2)
-            await scene.create("one")
+            body = {"apiVersion": "loners.example.com/v1", "kind": "Loner", "metadata": {"name": "one"}}
+            await kube.create(loners, namespace=scene.namespace, body=body)
             await eventually(lambda: "one" in scene.seen)
 
 
