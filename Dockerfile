@@ -48,5 +48,6 @@ ENTRYPOINT ["/usr/local/bin/ansible-operator", "run", "--watches-file=./watches.
 FROM base
 COPY --chown=1001:0 watches.yaml ./watches.yaml
 COPY --chown=1001:0 roles ./roles
+COPY --chown=1001:0 handlers ./handlers
 COPY --chown=1001:0 playbooks ./playbooks
 COPY --chown=1001:0 crds ./crds

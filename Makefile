@@ -17,7 +17,7 @@ DEMO_ARGS ?=
 BENCH ?=
 BENCH_ARGS ?=
 
-SOURCES := runner tests tools $(wildcard plugins)
+SOURCES := runner tests tools $(wildcard plugins handlers)
 # Folders that hold YAML of ours; the ones that are there.
 YAML := $(wildcard watches.yaml requirements.yml crds config roles playbooks molecule examples .github)
 
@@ -33,8 +33,8 @@ setup: ## Create or update .venv from the hashed lock files, with the Ansible co
 	@test -n "$(PYTHON)" || { echo "setup: no Python 3.11 or newer found on PATH; install one, or name it: make setup PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -m tools.setup --quiet
 
-demo: setup ## Show an EC2Instance being created, repaired and deleted, on this machine (KEEP=1 keeps it, USE_CLUSTER=1 uses yours)
-	@$(BIN)/ansible-operator demo $(if $(filter-out 0,$(KEEP)),--keep) $(if $(filter-out 0,$(USE_CLUSTER)),--use-cluster) $(DEMO_ARGS)
+demo: setup ## Show an EC2Instance being created, repaired and deleted, on this machine (KEEP=1 keeps it, USE_CLUSTER=1 uses yours; SCENARIO=conflict or autoscale)
+	@$(BIN)/ansible-operator demo $(if $(SCENARIO),--scenario=$(SCENARIO)) $(if $(filter-out 0,$(KEEP)),--keep) $(if $(filter-out 0,$(USE_CLUSTER)),--use-cluster) $(DEMO_ARGS)
 
 dev-up: setup ## Start a local Kubernetes and an AWS emulator, and leave them running
 	@$(BIN)/ansible-operator dev up

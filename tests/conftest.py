@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from runner.execution.chosen import WarmContent
-from runner.settings import ExecutionSettings, environment
-from runner.testing.warm import SharedWarm
+from runner.settings import ExecutionSettings
+from runner.testing.warm import SharedWarm, environ_of_tests
 
 pytest_plugins = ["runner.testing.fixtures", "pytester"]
 
@@ -19,9 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 @pytest.fixture(scope="session")
 def warm_server() -> Iterator[SharedWarm]:
     """Start the session's fork server for tests whose runs are warm; it has what the bundled roles need."""
-    inherited = {key: value for key, value in environment().items() if not key.startswith(("ANSIBLE_", "VIRTUAL_"))}
     server = SharedWarm(
-        settings=ExecutionSettings(environ=inherited, kill_grace=2.0),
+        settings=ExecutionSettings(environ=environ_of_tests(), kill_grace=2.0),
         content=WarmContent(roles=tuple(sorted((ROOT / "roles").iterdir()))),
     )
     server.start()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("runner", "plugins", "tools", "tests")
+FOLDERS = ("runner", "plugins", "handlers", "tools", "tests")
 FUNCTION_LINES = 60
 FILE_LINES = 500
 EXEMPTION = re.compile(r"#\s*limit:\s*(?P<reason>.*)")

@@ -50,9 +50,15 @@ def dev() -> None:
 @_dir
 @click.option("--nodes", type=click.IntRange(min=0), help="Fake nodes to start with. [default: 2]")
 @click.option("--ec2/--no-ec2", default=True, show_default=True, help="Start the EC2 emulator.")
-def up(folder: Path, nodes: int | None, *, ec2: bool) -> None:
+@click.option(
+    "--join-instances/--no-join-instances",
+    default=None,
+    help="Let instances of the emulator boot by their user data and join as nodes. "
+    "[default: where there are nodes and the emulator]",
+)
+def up(folder: Path, nodes: int | None, *, ec2: bool, join_instances: bool | None) -> None:
     """Start the control plane and return when it is ready."""
-    plane = development.up(folder, nodes=nodes, ec2=ec2, report=_report)
+    plane = development.up(folder, nodes=nodes, ec2=ec2, join_instances=join_instances, report=_report)
     click.echo(f"KUBECONFIG={plane.kubeconfig}")
     _report(f'use it in this shell: eval "$({development.command("env", folder)})"')
 
@@ -78,6 +84,14 @@ def status(folder: Path) -> None:
 def env(folder: Path) -> None:
     """Print exports for a shell: eval "$(ansible-operator dev env)"."""
     click.echo("\n".join(development.exports(folder)))
+
+
+@dev.command()
+@_dir
+@click.option("--print-join-command", "join_command", is_flag=True, help="Print the whole `kubeadm join` with it.")
+def token(folder: Path, *, join_command: bool) -> None:
+    """Print a new bootstrap token, for machines that join; it is good for a day."""
+    click.echo(development.token(folder, join_command=join_command))
 
 
 @dev.command(

@@ -6,6 +6,7 @@ import click
 
 from runner.cli.commands import LazyCommand, RootGroup
 from runner.cli.completion import SHELLS, script
+from runner.cli.migrate import migrate
 from runner.cli.run import run
 from runner.cli.version import version
 
@@ -62,6 +63,7 @@ def help_(context: click.Context, *, names: tuple[str, ...]) -> None:
 
 cli.add_command(run)
 cli.add_command(version)
+cli.add_command(migrate)
 cli.add_command(
     LazyCommand(
         "dev",

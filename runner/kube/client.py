@@ -170,12 +170,13 @@ class KubeClient:
         query: Query = (),
         body: object = None,
         content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> Object:
         """Send one request and return the JSON answer, with the settings' time-out over all of it."""
         timeout = aiohttp.ClientTimeout(
             total=self._settings.request_timeout, sock_connect=self._settings.connect_timeout
         )
-        headers = {"Content-Type": content_type}
+        headers = {"Content-Type": content_type, "Accept": accept}
         stream = self.stream(method, path, call=call, query=query, body=body, headers=headers, timeout=timeout)
         async with stream as response:
             answer = await read_json(response, call=call)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.localdev.assets import Assets
+from runner.localdev.bootstrap import CLOUD_USER
 from runner.localdev.pki import Authority, new_key_pair, write_kubeconfig
 
 STAGES = Path(__file__).parent / "kwok-stages.yaml"
@@ -32,6 +33,8 @@ CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
 KWOK = "kwok"
 EC2 = "ec2"
+MACHINES = "machines"
+CLOUD = "cloud"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +84,11 @@ class Layout:
         """Return where the EC2 emulator writes its port once it listens."""
         return self.run / "ec2.port"
 
+    @property
+    def machines_ready_file(self) -> Path:
+        """Return what the simulated machines write once they follow the EC2 emulator."""
+        return self.run / "machines.ready"
+
     def identity(self, name: str) -> Path:
         """Return the kubeconfig of a component."""
         return self.run / f"{name}.kubeconfig"
@@ -97,6 +105,7 @@ def prepare(layout: Layout, *, server: str) -> None:
     authority.issue("apiserver", common_name=APISERVER, hosts=_API_HOSTS)
     authority.issue("kubelet-client", common_name="kube-apiserver-kubelet-client", organization="system:masters")
     front_proxy = Authority(layout.pki / "front-proxy", common_name="ansible-operator-local-front-proxy-ca")
+    authority.issue(CLOUD, common_name=CLOUD_USER)
     front_proxy.issue("client", common_name="front-proxy-client")
     identities = {
         "admin": ("admin", "system:masters", (), layout.kubeconfig),
@@ -111,9 +120,15 @@ def prepare(layout: Layout, *, server: str) -> None:
 
 
 def commands(
-    layout: Layout, *, assets: Assets, ports: Ports, apiserver_args: tuple[str, ...] = (), ec2: bool = False
+    layout: Layout,
+    *,
+    assets: Assets,
+    ports: Ports,
+    apiserver_args: tuple[str, ...] = (),
+    ec2: bool = False,
+    machines: bool = False,
 ) -> Mapping[str, tuple[str, ...]]:
-    """Return the command line of each component that *assets* and the choice of *ec2* allow, in their start order."""
+    """Return the command line of each component that *assets* and the other choices allow, in their start order."""
     chosen: dict[str, tuple[str, ...]] = {
         ETCD: (str(assets.etcd), *_etcd(layout, ports)),
         APISERVER: (str(assets.kube_apiserver), *_apiserver(layout, ports), *apiserver_args),
@@ -128,15 +143,17 @@ def commands(
         chosen[SCHEDULER] = (str(assets.kube_scheduler), *_scheduler(layout, ports))
     if assets.kwok is not None:
         chosen[KWOK] = (str(assets.kwok), *_kwok(layout, ports))
+    if machines:
+        chosen[MACHINES] = (sys.executable, "-m", "runner.localdev.machines", *_machines(layout, ports))
     return chosen
 
 
 def component_environment(name: str, *, layout: Layout, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the environment of a component: nothing of the user's, except for the emulator, which is Python.
+    """Return the environment of a component: nothing of the user's, except for those that are Python.
 
-    The emulator gets all but AWS_*: real credentials have no business there.
+    They get all but AWS_*: real credentials have no business there.
     """
-    if name == EC2:
+    if name in {EC2, MACHINES}:
         return {key: value for key, value in environ.items() if not key.startswith("AWS_")}
     return {"PATH": _PLAIN_PATH, "HOME": str(layout.run)}
 
@@ -240,4 +257,14 @@ def _kwok(layout: Layout, ports: Ports) -> list[str]:
         f"--node-lease-duration-seconds={LEASE_SECONDS}",
         "--cidr=10.244.0.0/16",
         f"--server-address=127.0.0.1:{ports.kwok}",
+    ]
+
+
+def _machines(layout: Layout, ports: Ports) -> list[str]:
+    return [
+        f"--ec2=http://127.0.0.1:{ports.ec2}",
+        f"--server=https://127.0.0.1:{ports.apiserver}",
+        f"--pki={layout.pki}",
+        f"--disks={layout.folder}/data/machines",
+        f"--ready-file={layout.machines_ready_file}",
     ]

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from runner.errors import LocalPlaneError
 from runner.localdev import assets as programs
-from runner.localdev import state
+from runner.localdev import bootstrap, state
 from runner.localdev.cache import Report, locked
+from runner.localdev.machines.discovery import hashes_of
 from runner.localdev.plane import ControlPlane, PlaneOptions
 from runner.settings import environment
 
@@ -49,8 +50,17 @@ def default_folder(environ: Mapping[str, str]) -> Path:
     return base / "ansible-operator-runner" / "dev"
 
 
-def up(folder: Path, *, nodes: int | None, ec2: bool, report: Report) -> ControlPlane:
-    """Start a plane in *folder* unless one runs there; *nodes* None: two where the programs can simulate nodes.
+def up(
+    folder: Path, *, nodes: int | None, ec2: bool, join_instances: bool | None = None, report: Report
+) -> ControlPlane:
+    """Start a plane in *folder* unless one runs there.
+
+    Args:
+        folder: the plane's.
+        nodes: fake nodes; None: two where the programs can simulate nodes.
+        ec2: with the EC2 emulator.
+        join_instances: with the machines behind its instances; None: where there are nodes and the emulator.
+        report: takes lines of progress.
 
     Raises:
         LocalPlaneError: it can't be started.
@@ -66,7 +76,8 @@ def up(folder: Path, *, nodes: int | None, ec2: bool, report: Report) -> Control
         assets = programs.find(environment(), report=report)
         if nodes is None:
             nodes = 0 if assets.kwok is None or assets.api_only else DEFAULT_NODES
-        options = PlaneOptions(nodes=nodes, ec2=ec2)
+        joins = bool(nodes and ec2) if join_instances is None else join_instances
+        options = PlaneOptions(nodes=nodes, ec2=ec2, join_instances=joins)
         return ControlPlane.start(folder=folder, assets=assets, options=options, report=report)
 
 
@@ -92,6 +103,7 @@ def status(folder: Path) -> tuple[bool, list[str]]:
         f"server         {plane.server}",
         f"kubeconfig     {plane.kubeconfig}",
         f"EC2 emulator   {plane.ec2_endpoint or 'off'}",
+        f"instances      {'join as nodes' if plane.options.join_instances else 'do not join as nodes'}",
     ]
     parts = [
         f"  {name:<25}{'running' if alive else 'ended'}  {plane.log(name)}"
@@ -122,6 +134,20 @@ def exports(folder: Path) -> list[str]:
         lines += [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
         lines.append("unset AWS_PROFILE AWS_SESSION_TOKEN")  # no real account by accident
     return lines
+
+
+def token(folder: Path, *, join_command: bool) -> str:
+    """Return a new bootstrap token that machines can join the plane with, for a day, or the whole command to join.
+
+    Raises:
+        LocalPlaneError: no plane runs there.
+    """
+    plane = _running(folder)
+    made = bootstrap.new_token(plane.admin()).text
+    if not join_command:
+        return made
+    pins = " ".join(f"--discovery-token-ca-cert-hash {pin}" for pin in hashes_of(plane.authority.read_text()))
+    return f"kubeadm join {plane.server.removeprefix('https://')} --token {made} {pins}"
 
 
 def kubectl(folder: Path, *, arguments: Sequence[str]) -> int:

@@ -54,6 +54,7 @@ class OperatorProcess:
             "--metrics-bind-address=0",  # two of them on one machine shall not meet
             "--user-metrics-bind-address=0",
             "--proxy-port=0",
+            "--webhook-bind-address=127.0.0.1:0",
             *arguments,
         ]
         self._log.parent.mkdir(parents=True, exist_ok=True)

@@ -21,11 +21,21 @@ from pathlib import Path
 
 from runner.errors import LocalPlaneError
 from runner.localdev import assets as programs
-from runner.localdev import components, nodes, state
+from runner.localdev import bootstrap, components, nodes, state
 from runner.localdev.api import Api
 from runner.localdev.assets import Assets
 from runner.localdev.cache import Report, kubernetes_version
-from runner.localdev.components import APISERVER, CONTROLLER_MANAGER, EC2, ETCD, KWOK, SCHEDULER, Layout, Ports
+from runner.localdev.components import (
+    APISERVER,
+    CONTROLLER_MANAGER,
+    EC2,
+    ETCD,
+    KWOK,
+    MACHINES,
+    SCHEDULER,
+    Layout,
+    Ports,
+)
 from runner.localdev.ports import free_ports
 from runner.localdev.processes import Check, spawn, wait_ready
 from runner.localdev.state import PlaneOptions, PlaneState
@@ -35,11 +45,6 @@ __all__ = ["ControlPlane", "PlaneOptions"]
 
 _GRACE = 3.0
 """Seconds to end in order; an API server with watches open would take a minute."""
-_BINDINGS = {
-    "system:node-bootstrapper": "ansible-operator-local:node-bootstrap",
-    "system:certificates.k8s.io:certificatesigningrequests:nodeclient": "ansible-operator-local:node-approval",
-}
-"""What lets the holder of a bootstrap token have the certificate of a node signed."""
 
 
 def _silent(_: str) -> None:
@@ -122,6 +127,16 @@ class ControlPlane:
         return f"https://127.0.0.1:{self._state.ports.apiserver}"
 
     @property
+    def authority(self) -> Path:
+        """Return the CA's certificate, in PEM."""
+        return self._layout.pki / "ca.crt"
+
+    @property
+    def cloud_certificate(self) -> Path:
+        """Return the client certificate of the cloud controller; its key lies beside it as `.key`."""
+        return self._layout.pki / f"{components.CLOUD}.crt"
+
+    @property
     def ec2_endpoint(self) -> str | None:
         """Return the EC2 emulator's URL, None where it isn't part of this plane."""
         return f"http://127.0.0.1:{self._state.ports.ec2}" if self._state.options.ec2 else None
@@ -186,8 +201,8 @@ class ControlPlane:
         self._wait([APISERVER])
         # Not before: until the roles of RBAC are there, the controller manager is refused and ends.
         self._spawn([name for name in available if name not in first])
-        api = self._api()
-        _allow_bootstrap_tokens(api)
+        api = self.admin()
+        bootstrap.install(api, server=self.server, authority=self.authority.read_text())
         nodes.create_nodes(api, count=options.nodes, version=kubernetes_version())
         self._wait([name for name in available if name not in {ETCD, APISERVER}], nodes_ready=options.nodes)
         self._state = dataclasses.replace(self._state, ready=True)
@@ -201,11 +216,12 @@ class ControlPlane:
             ports=self._state.ports,
             apiserver_args=self.options.apiserver_args,
             ec2=self.options.ec2,
+            machines=self.options.join_instances,
         )
 
-    def _api(self) -> Api:
-        pki = self._layout.pki
-        return Api(self.server, authority=pki / "ca.crt", certificate=pki / "admin.crt")
+    def admin(self) -> Api:
+        """Return a blocking client with all rights."""
+        return Api(self.server, authority=self.authority, certificate=self._layout.pki / "admin.crt")
 
     def _spawn(self, names: Sequence[str]) -> None:
         """Start components; each is in the state file before the next one starts."""
@@ -213,6 +229,8 @@ class ControlPlane:
         for name in names:
             if name == EC2:
                 self._layout.ec2_port_file.unlink(missing_ok=True)
+            if name == MACHINES:
+                self._layout.machines_ready_file.unlink(missing_ok=True)
             environ = components.component_environment(name, layout=self._layout, environ=surroundings)
             process = spawn(name, argv=available[name], environ=environ, log=self.log(name))
             processes = {**self._state.processes, name: process}
@@ -222,7 +240,7 @@ class ControlPlane:
     def _wait(self, names: Sequence[str], *, nodes_ready: int = 0) -> None:
         checks = [check for name in names for check in self._checks(name)]
         if nodes_ready:
-            api = self._api()
+            api = self.admin()
             checks.append(
                 Check(
                     what=f"{nodes_ready} Ready nodes", process=KWOK, met=lambda: nodes.all_ready(api, count=nodes_ready)
@@ -234,7 +252,7 @@ class ControlPlane:
     def _checks(self, name: str) -> list[Check]:
         """Return what a ready component answers."""
         ports, authority = self._state.ports, self._layout.pki / "ca.crt"
-        api = self._api()
+        api = self.admin()
 
         def answers(server: str, path: str) -> Check:
             target = Api(server, authority=authority if server.startswith("https") else None)
@@ -250,10 +268,17 @@ class ControlPlane:
             return [answers(f"https://127.0.0.1:{ports.scheduler}", "/healthz")]
         if name == KWOK:
             return [answers(f"http://127.0.0.1:{ports.kwok}", "/healthz")]
-        if name == EC2:
-            written = Check(what="the EC2 emulator's port", process=name, met=self._layout.ec2_port_file.exists)
-            return [written, answers(f"http://127.0.0.1:{ports.ec2}", "/sim/health")]
-        return []
+        return self._checks_of_emulator(name)
+
+    def _checks_of_emulator(self, name: str) -> list[Check]:
+        """Return what those of our own components do that are ready; etcd is seen through the API server."""
+        files = {EC2: self._layout.ec2_port_file, MACHINES: self._layout.machines_ready_file}
+        if name not in files:
+            return []
+        written = Check(what=f"the file {files[name].name}", process=name, met=files[name].exists)
+        emulator = Api(f"http://127.0.0.1:{self._state.ports.ec2}")
+        healthy = Check(what=f"{EC2} /sim/health", process=EC2, met=lambda: emulator.status("/sim/health") == 200)
+        return [written, healthy]
 
     def _remove(self, *, keep_logs: bool) -> None:
         """End the processes, those that use others first, and remove what we made in the folder."""
@@ -285,6 +310,13 @@ def _check_options(options: PlaneOptions, *, assets: Assets) -> None:
             f"{options.nodes} fake nodes need kwok and kube-controller-manager, which are not in {assets.folder}: "
             "ask for 0 nodes, or unset KUBEBUILDER_ASSETS to use the programs that this package builds"
         )
+    if options.join_instances and not options.ec2:
+        raise LocalPlaneError("instances can join only where the EC2 emulator runs: start it too, or don't ask for it")
+    if options.join_instances and (assets.kwok is None or assets.api_only):
+        raise LocalPlaneError(
+            f"instances that join need kwok and kube-controller-manager, which are not in {assets.folder}: "
+            "don't ask for it, or unset KUBEBUILDER_ASSETS to use the programs that this package builds"
+        )
 
 
 def _refuse_strangers(folder: Path) -> None:
@@ -304,16 +336,3 @@ def _choose_ports(options: PlaneOptions) -> Ports:
     if options.apiserver_port:
         chosen["apiserver"] = options.apiserver_port
     return Ports(**chosen)
-
-
-def _allow_bootstrap_tokens(api: Api) -> None:
-    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:bootstrappers"}
-    for role, name in _BINDINGS.items():
-        binding = {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": name},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": [group],
-        }
-        api.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", body=binding)

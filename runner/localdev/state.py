@@ -30,6 +30,8 @@ class PlaneOptions:
     """Fake nodes, Ready when the start returns."""
     ec2: bool = False
     """Start the EC2 emulator too."""
+    join_instances: bool = False
+    """Play the machines behind the emulator's instances: they boot by their user data, and join as nodes."""
     apiserver_args: tuple[str, ...] = ()
     """Further flags of kube-apiserver; the last of two equal ones counts."""
     apiserver_port: int = 0

@@ -19,7 +19,7 @@ import contextlib
 import json
 import re
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,7 +36,9 @@ from runner.testing.faults_tcp import TcpFaultProxy
 from runner.testing.kubeconfig import write_kubeconfig
 from runner.testing.waiting import eventually
 
-__all__ = ["ActiveRule", "HttpFaultProxy", "RequestRecord", "Rule", "TcpFaultProxy", "gone_event", "status_body"]
+__all__ = [
+    "ActiveRule", "Answered", "HttpFaultProxy", "RequestRecord", "Rule", "TcpFaultProxy", "gone_event", "status_body",
+]  # fmt: skip
 
 _HOP_BY_HOP = frozenset({
     "connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade",
@@ -123,6 +125,9 @@ class RequestRecord:
         return bool(re.search(r"[?&]watch=(1|true)", self.path))
 
 
+Answered = Callable[[RequestRecord], Awaitable[None]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class _OpenWatch:
     """A watch that passes through: its path and the task that copies its lines."""
@@ -135,9 +140,17 @@ class HttpFaultProxy:
     """An HTTP proxy with rules; an async context manager that listens on a free port of 127.0.0.1."""
 
     def __init__(
-        self, *, upstream_kubeconfig: Path, ssl_context: ssl.SSLContext | None = None, impersonate: str = ""
+        self,
+        *,
+        upstream_kubeconfig: Path,
+        ssl_context: ssl.SSLContext | None = None,
+        impersonate: str = "",
+        answered: Answered | None = None,
     ) -> None:
-        """Forward to the API server of *upstream_kubeconfig*, as the user *impersonate* where given."""
+        """Forward to the API server of *upstream_kubeconfig*, as the user *impersonate* where given.
+
+        *answered* is awaited when the API server has answered a request, before the client hears of it.
+        """
         self.requests: list[RequestRecord] = []
         self.refused: list[RequestRecord] = []
         """What the API server itself answered with 403."""
@@ -145,6 +158,7 @@ class HttpFaultProxy:
         self._upstream = upstream_kubeconfig
         self._ssl = ssl_context
         self._impersonate = impersonate
+        self._answered = answered
         self._rules: list[ActiveRule] = []
         self._watches: dict[web.StreamResponse, _OpenWatch] = {}
         self._stack = contextlib.AsyncExitStack()
@@ -240,6 +254,8 @@ class HttpFaultProxy:
             async with self._ask(record) as answer:
                 if answer.status == 403:
                     self.refused.append(record)
+                if self._answered is not None:
+                    await self._answered(record)
                 response = web.StreamResponse(status=answer.status, headers=_end_to_end(answer.headers))
                 await response.prepare(request)
                 await self._copy(answer, response, path=record.path if record.is_watch else "")

@@ -21,6 +21,7 @@ from runner.localdev import assets
 from runner.localdev.plane import ControlPlane, PlaneOptions
 from runner.settings import KubeSettings, environment
 from runner.testing.cluster import NAMESPACES
+from runner.testing.machines import ClusterToJoin, machines_of
 
 _SETTLE_TURNS = 5
 
@@ -55,6 +56,13 @@ def ec2(plane: ControlPlane) -> str:
     """Give the URL of the session's EC2 emulator."""
     assert plane.ec2_endpoint, "the plane that TEST_PLANE_DIR names has no EC2 emulator: start it with --ec2"
     return plane.ec2_endpoint
+
+
+@pytest.fixture(scope="session")
+def joining_instances(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterToJoin]:
+    """Let instances of the emulator boot by their user data, and give what they join the session's plane with."""
+    with machines_of(plane, folder=tmp_path_factory.mktemp("machines")) as cluster:
+        yield cluster
 
 
 @pytest.fixture

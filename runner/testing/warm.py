@@ -17,18 +17,35 @@ from runner.execution.launcher import PlayCommand, RunningPlay
 from runner.execution.warm.launcher import WarmLauncher
 from runner.execution.warm.server import ServerPlan
 from runner.logs import Logger, RecordingSink
-from runner.settings import ExecutionSettings
+from runner.settings import ExecutionSettings, environment
 
 _T = TypeVar("_T")
 _RETRY = 0.2
+_WITHIN = ("Runs are started cold", "Playbooks are started cold", "Modules are started cold")
+"""What the log tells, once per reason, of what a fork server starts anew instead of forking it."""
+
+
+def environ_of_tests(*also_without: str) -> dict[str, str]:
+    """Return the environment that runs of tests have, and their fork server: what differs between tests is left out.
+
+    pytest tells each test's name in a variable; *also_without* are the beginnings of further names to leave out.
+    """
+    without = ("ANSIBLE_", "VIRTUAL_", "PYTEST_", *also_without)
+    return {name: value for name, value in environment().items() if not name.startswith(without)}
 
 
 class SharedWarm:
     """A `Launcher` for tests in any event loop; a run that would go cold is refused, as it would prove nothing."""
 
-    def __init__(self, *, settings: ExecutionSettings, content: WarmContent | None = None) -> None:
-        """Serve runs under *settings*; libraries and utilities for *content* are loaded before."""
+    def __init__(
+        self, *, settings: ExecutionSettings, content: WarmContent | None = None, strict: bool = False
+    ) -> None:
+        """Serve runs under *settings*; libraries and utilities for *content* are loaded before.
+
+        *strict*: where anything of a run was started cold within the server, that run fails, and all that follow.
+        """
         self.sink = RecordingSink()
+        self._strict = strict
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="warm launcher", daemon=True)
         self._launcher = WarmLauncher(
@@ -46,11 +63,16 @@ class SharedWarm:
         self._wait(self._launcher.settled())
 
     def stop(self) -> None:
-        """End everything."""
+        """End everything.
+
+        Raises:
+            ExecutionError: it is strict, and something was started cold.
+        """
         self._wait(self._launcher.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        self._be_strict()
 
     async def ready(self) -> str | None:
         """Return why no run could start; see `Launcher.ready`."""
@@ -68,7 +90,18 @@ class SharedWarm:
 
     async def wait_for(self, play: RunningPlay) -> int:
         """Return the exit code of *play*."""
-        return await self._there(_code(play))
+        code = await self._there(_code(play))
+        self._be_strict()
+        return code
+
+    def told_cold(self) -> str:
+        """Return what was first started cold within the server, and why; empty: nothing was."""
+        cold = [record for record in self.sink.records if record["msg"] in _WITHIN]
+        return f"{cold[0]['msg']}: {cold[0].get('reason')}" if cold else ""
+
+    def _be_strict(self) -> None:
+        if self._strict and (told := self.told_cold()):
+            raise ExecutionError(f"this was to be warm: {told}")
 
     def kill(self, play: RunningPlay) -> None:
         """Kill *play*."""

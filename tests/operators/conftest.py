@@ -65,9 +65,24 @@ def runs() -> RunLog:
     return RunLog()
 
 
+StartFor = Callable[[Bench], contextlib.AbstractContextManager[StartOperator]]
+
+
 @pytest.fixture
-def start(bench: Bench, runs: RunLog) -> Iterator[StartOperator]:
+def start(bench: Bench, start_for: StartFor) -> Iterator[StartOperator]:
     """Start the operator; all of them are stopped at the end."""
+    with start_for(bench) as begin:
+        yield begin
+
+
+@pytest.fixture
+def start_for(runs: RunLog) -> StartFor:
+    """Give what starts operators for a bench, and stops them at the end of a block."""
+    return lambda bench: _operators(bench, runs=runs)
+
+
+@contextlib.contextmanager
+def _operators(bench: Bench, *, runs: RunLog) -> Iterator[StartOperator]:
     environ = {
         **{key: value for key, value in environment().items() if not key.startswith("AWS_")},
         "KUBECONFIG": str(bench.kubeconfig),

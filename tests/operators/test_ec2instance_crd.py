@@ -128,7 +128,16 @@ async def test_result_of_a_run_survives_in_the_conditions(installed: KubeClient,
 async def test_columns(installed: KubeClient) -> None:
     """`kubectl get ec2i` shows state, type, instance, public address and age."""
     crd = await installed.get(CRDS, name="ec2instances.aws.ansible-operator.io")
-    (version,) = crd["spec"]["versions"]
-    columns = [column["name"] for column in version["additionalPrinterColumns"]]
-    assert columns == ["State", "Type", "Instance", "Public-IP", "Age"]
+    for version in crd["spec"]["versions"]:
+        columns = [column["name"] for column in version["additionalPrinterColumns"]]
+        assert columns == ["State", "Type", "Instance", "Public-IP", "Age"]
     assert crd["spec"]["names"]["shortNames"] == ["ec2i"]
+
+
+async def test_both_versions_are_one_and_the_same(installed: KubeClient) -> None:
+    """v1beta1 is stored, v1alpha1 is served beside it, and nothing but the name differs: no conversion is needed."""
+    crd = await installed.get(CRDS, name="ec2instances.aws.ansible-operator.io")
+    entries = {entry["name"]: {**entry, "name": "", "storage": None} for entry in crd["spec"]["versions"]}
+    assert entries["v1alpha1"] == entries["v1beta1"]
+    assert [entry["name"] for entry in crd["spec"]["versions"] if entry["storage"]] == ["v1beta1"]
+    assert crd["spec"]["conversion"] == {"strategy": "None"}

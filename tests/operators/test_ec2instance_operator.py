@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -98,3 +99,39 @@ async def _gone(bench: Bench) -> bool:
 async def _patch_metadata(bench: Bench, metadata: dict[str, Any]) -> dict[str, Any]:
     body = {"metadata": metadata}
     return await bench.kube.patch(EC2_INSTANCES, namespace=bench.namespace, name="web", body=body)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+async def test_a_quiet_hour_of_twenty_instances_only_describes(
+    bench: Bench, start: StartOperator, runs: RunLog
+) -> None:
+    """Twenty idle objects send AWS two descriptions and no write in each check, whatever their number (compressed)."""
+    names = [f"web{number}" for number in range(20)]
+    start()
+    for name in names:
+        await bench.create(name=name, checkInterval="30s")
+    await wait_until(lambda: _all_ready(bench), what="twenty instances", limit=600)
+    begun, since = len(runs.ends), bench.aws.last_call()
+
+    async def checked() -> bool:
+        return len(runs.ends) - begun >= 3 * len(names)
+
+    await wait_until(checked, what="three checks of each", limit=900)
+    counted = Counter(call.action for call in bench.aws.calls(since=since))
+    checks = len(runs.ends) - begun
+    print(f"{checks} checks of {len(names)} objects sent AWS {dict(counted)}")
+    assert set(counted) <= {
+        "DescribeInstances",
+        "DescribeInstanceStatus",
+        "DescribeVolumes",
+        "DescribeInstanceAttribute",
+    }
+    assert sum(counted.values()) <= 3 * (checks + 2)
+    assert len(bench.aws.instances()) == len(names)
+
+
+async def _all_ready(bench: Bench) -> bool:
+    found = await bench.kube.list(EC2_INSTANCES, namespace=bench.namespace)
+    ready = [entry for obj in found for entry in conditions_of(obj) if entry["type"] == "Ready"]
+    return len(ready) == len(found) == 20 and all(entry["status"] == "True" for entry in ready)

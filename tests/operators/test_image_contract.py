@@ -22,6 +22,7 @@ def test_the_base_holds_no_operator_of_ours() -> None:
     assert re.findall(r"^COPY \S+ (\S+)", stages()["final"], re.MULTILINE) == [
         "watches.yaml",
         "roles",
+        "handlers",
         "playbooks",
         "crds",
     ]

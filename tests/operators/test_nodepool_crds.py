@@ -77,7 +77,7 @@ def body(resource: Resource, name: str, *, spec: dict[str, Any]) -> dict[str, An
         ({"maxUnavailable": 0}, "should be greater than or equal to 1"),
         ({"bootstrap": {"type": "kubeadm", "server": "x"}}, "kubeadm and k3s need tokenSecretRef"),
         ({"bootstrap": {"type": "k3s", "tokenSecretRef": {"name": "join"}}}, "kubeadm and k3s need server"),
-        ({"bootstrap": {"type": "eks"}}, "eks needs clusterName"),
+        ({"bootstrap": {"type": "eks", "clusterName": "main"}}, "eks needs clusterName, server and serviceCidr"),
         ({"bootstrap": {"type": "custom"}}, "userDataTemplate belongs to type custom, and custom needs it"),
         ({"bootstrap": {**BOOTSTRAP, "userDataTemplate": "x"}}, "userDataTemplate belongs to type custom"),
     ],
@@ -118,7 +118,14 @@ async def test_bad_autoscaler_is_refused_with_a_sentence(
     "spec",
     [
         {"instanceType": None, "instanceTypes": ["m5.large", "c5.large"]},
-        {"bootstrap": {"type": "eks", "clusterName": "main"}},
+        {
+            "bootstrap": {
+                "type": "eks",
+                "clusterName": "main",
+                "server": "https://a.eks",
+                "serviceCidr": "10.100.0.0/16",
+            }
+        },
         {"bootstrap": {"type": "custom", "userDataTemplate": "#!/bin/sh\njoin ${server} ${token}"}},
         {"labels": {"disk": "ssd"}, "taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]},
     ],

@@ -97,7 +97,7 @@ def launches(
 ) -> list[Action]:
     """Return the machines to launch now, at most *missing*."""
     pause = registration.pause_ends()
-    if pause and pause > view.now:
+    if view.obstacle or (pause and pause > view.now):
         return []
     number = min(missing, view.wanted + SURGE - len(view.members))
     chosen = choose(

@@ -136,6 +136,8 @@ class _Board:
         """Return why the pool can't grow now though its nodes would do."""
         if pool.allowed_target + self.grown(pool) >= pool.maximum:
             return f"pool {pool.name} is at its maxNodes of {pool.maximum}"
+        if pool.unclear:
+            return f"nobody knows what nodes of pool {pool.name} offer: {pool.unclear}"
         if pool.starved:
             return f"pool {pool.name} gets no machines at the moment: {pool.starved}"
         if self.limits.paused:

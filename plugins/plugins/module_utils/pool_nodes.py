@@ -14,6 +14,9 @@ POOL_LABEL = "aws.ansible-operator.io/nodepool"
 POOL_UID_LABEL = "aws.ansible-operator.io/nodepool-uid"
 REMOVING = "aws.ansible-operator.io/removing-since"
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
+# By these two the runtime knows whose run a change of the Node starts.
+PRIMARY_RESOURCE = "operator-sdk/primary-resource"
+PRIMARY_RESOURCE_TYPE = "operator-sdk/primary-resource-type"
 _LONGEST_LABEL = 63
 
 
@@ -22,6 +25,16 @@ def labels_for_nodes(pool: Mapping[str, Any]) -> dict[str, str]:
     meta, spec = pool["metadata"], pool.get("spec") or {}
     ours = {POOL_LABEL: str(meta["name"])[:_LONGEST_LABEL], POOL_UID_LABEL: str(meta["uid"])}
     return {**{key: str(value) for key, value in (spec.get("labels") or {}).items()}, **ours}
+
+
+def annotations_for_nodes(pool: Mapping[str, Any]) -> dict[str, str]:
+    """Return the annotations that every node of the pool has to carry; the first one tells that the pool saw it."""
+    meta = pool["metadata"]
+    group = str(pool.get("apiVersion") or "").rpartition("/")[0]
+    return {
+        PRIMARY_RESOURCE: f"{meta.get('namespace', '')}/{meta['name']}",
+        PRIMARY_RESOURCE_TYPE: f"{pool.get('kind', 'NodePool')}.{group}",
+    }
 
 
 def belongs_to(node: Node, pool: Mapping[str, Any]) -> bool:

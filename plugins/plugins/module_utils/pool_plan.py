@@ -6,7 +6,7 @@ decides is read from the cluster or from the pool's status, so after a run that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,14 +22,22 @@ from ansible_collections.aws_operator.core.plugins.module_utils.launches import 
 from ansible_collections.aws_operator.core.plugins.module_utils.offerings import Shortage, offerings_of, shortages_of
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_members import (
     JOINING,
+    NOT_READY,
+    READY,
     TERMINATING,
     Member,
     orphans,
 )
-from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import labels_for_nodes
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import (
+    PRIMARY_RESOURCE,
+    annotations_for_nodes,
+    labels_for_nodes,
+)
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_view import (
+    DELETE,
     DELETE_NODE,
     SET_NODE,
+    SET_POLICY,
     Action,
     PoolView,
     delete_action,
@@ -54,15 +62,19 @@ class PoolPlan:
     held: int
     """Steps that wait for `maxTerminationsPerHour`."""
     serial: int
+    waits: bool = False
+    """Whether only the pause after a machine that never became a node is in the way."""
 
     @property
     def scales(self) -> bool:
         """Return whether machines come or go."""
-        return any(action.kind not in {SET_NODE, DELETE_NODE} for action in self.actions)
+        return any(action.kind not in {SET_NODE, DELETE_NODE, SET_POLICY} for action in self.actions)
 
 
 def make_pool_plan(view: PoolView) -> PoolPlan:
-    """Decide."""
+    """Decide; of a pool that goes and leaves its machines nothing is taken away."""
+    if view.retires:
+        return _leave(view)
     late, failed = never_registered(view), useless(view)
     removal = remove(view, given_up=names_of([*late, *failed]))
     ended = [delete_action(member, why="it never became a node") for member in late]
@@ -71,11 +83,14 @@ def make_pool_plan(view: PoolView) -> PoolPlan:
     shortages = shortages_of(view.status, view.members, now=view.now, first=view.capacity_pause)
     missing = max(0, view.wanted - len(removal.staying))
     created = launches(view, missing=missing, shortages=shortages, registration=registration)
+    given_up = [delete_action(member, why=f"{member.failure}: {member.message}") for member in failed]
+    doomed = {action.name for action in [*given_up, *braked.actions] if action.kind == DELETE}
     return PoolPlan(
         actions=[
             *created,
-            *(delete_action(member, why=f"{member.failure}: {member.message}") for member in failed),
+            *given_up,
             *braked.actions,
+            *_policy_actions(view, doomed=doomed),
             *_node_actions(view),
         ],
         missing=missing - len(created),
@@ -85,7 +100,43 @@ def make_pool_plan(view: PoolView) -> PoolPlan:
         terminations=braked.terminations,
         held=braked.held,
         serial=last_serial(view, created),
+        waits=_waits(view, registration, missing=missing),
     )
+
+
+def _waits(view: PoolView, registration: Registration, *, missing: int) -> bool:
+    pause = registration.pause_ends()
+    standing = all(member.phase in {READY, NOT_READY} for member in view.members)
+    return bool(missing and standing and pause and pause > view.now)
+
+
+def _leave(view: PoolView) -> PoolPlan:
+    return PoolPlan(
+        actions=_policy_actions(view),
+        missing=0,
+        starved=False,
+        shortages=[],
+        registration=registration_of(view, failed_now=False),
+        terminations=view.status.get("terminations") or [],
+        held=0,
+        serial=last_serial(view),
+    )
+
+
+def _policy_actions(view: PoolView, *, doomed: Collection[str] = ()) -> list[Action]:
+    """Return what tells the machines what becomes of them when the pool goes: the garbage collector asks nobody.
+
+    Those that are *doomed* end, whatever the pool's policy is.
+    """
+    body = {"spec": {"deletionPolicy": view.policy}}
+    differing = [
+        member
+        for member in view.members
+        if member.phase != TERMINATING
+        and member.name not in doomed
+        and (member.obj.get("spec") or {}).get("deletionPolicy", "Delete") != view.policy
+    ]
+    return [Action(kind=SET_POLICY, name=item.name, why="the pool's deletionPolicy", body=body) for item in differing]
 
 
 def _is_starved(view: PoolView, removal: Removal, *, missing: int, shortages: Mapping[Any, Shortage]) -> bool:
@@ -96,10 +147,15 @@ def _is_starved(view: PoolView, removal: Removal, *, missing: int, shortages: Ma
 
 
 def _node_actions(view: PoolView) -> list[Action]:
-    """Return what brings the Nodes in step: labels at any time, taints and provider id while one joins."""
+    """Return what brings the Nodes in step: labels and provider id at any time, taints while one joins."""
     changed = [_set_node(view, member) for member in view.members if member.node and member.phase != TERMINATING]
     gone = [
-        Action(kind=DELETE_NODE, name=node["metadata"]["name"], why="its machine is gone")
+        Action(
+            kind=DELETE_NODE,
+            name=node["metadata"]["name"],
+            why="its machine is gone",
+            uid=str(node["metadata"].get("uid") or ""),
+        )
         for node in orphans(view.pool, members=view.members, nodes=view.nodes, now=view.now)
     ]
     return [*(action for action in changed if action), *gone]
@@ -107,21 +163,33 @@ def _node_actions(view: PoolView) -> list[Action]:
 
 def _set_node(view: PoolView, member: Member) -> Action | None:
     node: Mapping[str, Any] = member.node or {}
-    present = node["metadata"].get("labels") or {}
-    labels = {key: value for key, value in labels_for_nodes(view.pool).items() if present.get(key) != value}
-    joining = _joining_parts(view, member) if member.phase == JOINING else {}
-    if not labels and not joining:
+    labels = _lacking(node, "labels", wanted=labels_for_nodes(view.pool))
+    annotations = _lacking(node, "annotations", wanted=annotations_for_nodes(view.pool))
+    spec = _spec_parts(view, member)
+    if not labels and not annotations and not spec:
         return None
-    body = {"metadata": {"labels": labels}, "spec": joining}
-    return Action(kind=SET_NODE, name=member.node_name, why=f"it lacks {', '.join([*labels, *joining])}", body=body)
+    # What is written holds for the Node that was read: taints are one list, and others write it too.
+    version = node["metadata"].get("resourceVersion")
+    metadata = {"labels": labels, "annotations": annotations, "resourceVersion": version}
+    body = {"metadata": {key: value for key, value in metadata.items() if value}, "spec": spec}
+    why = f"it lacks {', '.join([*labels, *annotations, *spec])}"
+    return Action(kind=SET_NODE, name=member.node_name, why=why, body=body)
 
 
-def _joining_parts(view: PoolView, member: Member) -> dict[str, Any]:
-    """Return what a node is given before it's Ready; later its taints are others' business too."""
-    spec = (member.node or {}).get("spec") or {}
+def _lacking(node: Mapping[str, Any], part: str, *, wanted: Mapping[str, str]) -> dict[str, str]:
+    present = node["metadata"].get(part) or {}
+    return {key: value for key, value in wanted.items() if present.get(key) != value}
+
+
+def _spec_parts(view: PoolView, member: Member) -> dict[str, Any]:
+    """Return the provider id, which is set once, and the taints, which later are others' business too."""
+    node: Mapping[str, Any] = member.node or {}
+    spec = node.get("spec") or {}
     there = spec.get("taints") or []
     known = {(item.get("key"), item.get("effect")) for item in there}
-    taints = [item for item in view.spec.get("taints") or [] if (item.get("key"), item.get("effect")) not in known]
+    new = PRIMARY_RESOURCE not in (node["metadata"].get("annotations") or {})
+    wanted = view.spec.get("taints") or [] if new or member.phase == JOINING else []
+    taints = [item for item in wanted if (item.get("key"), item.get("effect")) not in known]
     parts: dict[str, Any] = {"taints": [*there, *taints]} if taints else {}
     zone = (member.obj.get("status") or {}).get("availabilityZone")
     if not spec.get("providerID") and zone:

@@ -6,12 +6,13 @@ It ends a run: the view is what the run began with, the plan what it did, `block
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.aws_operator.core.plugins.module_utils import drain
 from ansible_collections.aws_operator.core.plugins.module_utils.conditions import Condition, condition, dated
 from ansible_collections.aws_operator.core.plugins.module_utils.offerings import shown
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_events import events_of
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_members import (
     DRAINING,
     LAUNCH_FAILED,
@@ -37,6 +38,8 @@ class PoolUpdate:
     changed: bool
     """Whether anything but `lastCheckedAt` moves."""
     active: bool
+    events: Sequence[Mapping[str, str]]
+    """Type, reason and message of what a person looks for."""
     look_again: float
     """Seconds until the next run; 0 for the pool's ordinary period."""
 
@@ -48,6 +51,8 @@ class _Outcome:
     view: PoolView
     plan: PoolPlan
     blocked: Sequence[Mapping[str, str]]
+    live: Mapping[str, Any]
+    """The pool as it is now: somebody may have edited it during the run."""
 
     @property
     def ready(self) -> int:
@@ -57,17 +62,29 @@ class _Outcome:
     @property
     def active(self) -> bool:
         """Return whether the pool is on its way to another size, or a machine of it to or from being a node."""
+        if self.view.retires:
+            return False
         moving = any(member.phase not in _STANDING for member in self.view.members)
-        return moving or self.plan.scales or len(self.view.members) != self.view.wanted
+        wanted = {self.view.wanted, replace(self.view, pool=self.live).wanted}
+        return moving or self.plan.scales or wanted != {len(self.view.members)}
 
     def failed(self) -> list[Member]:
         """Return the launches that failed for a reason that a person has to mend."""
         return [item for item in self.view.members if item.phase == LAUNCH_FAILED and not item.lacks_capacity]
 
 
-def pool_update_of(view: PoolView, plan: PoolPlan, *, blocked: Sequence[Mapping[str, str]] = ()) -> PoolUpdate:
-    """Return the write that ends a run; *blocked* are evictions that were refused: `pod` and `message` of each."""
-    outcome = _Outcome(view=view, plan=plan, blocked=blocked)
+def pool_update_of(
+    view: PoolView,
+    plan: PoolPlan,
+    *,
+    blocked: Sequence[Mapping[str, str]] = (),
+    live: Mapping[str, Any] | None = None,
+) -> PoolUpdate:
+    """Return the write that ends a run.
+
+    *blocked* are evictions that were refused, `pod` and `message` of each; *live* is the pool as it is by now.
+    """
+    outcome = _Outcome(view=view, plan=plan, blocked=blocked, live=live or view.pool)
     fields = _fields(outcome)
     before = view.status.get("conditions") or []
     conditions = dated(_conditions(outcome), before=before, now=view.now)
@@ -78,7 +95,12 @@ def pool_update_of(view: PoolView, plan: PoolPlan, *, blocked: Sequence[Mapping[
     changed = bool(patch) or any(item not in before for item in conditions)
     patch["lastCheckedAt"] = render(view.now)
     return PoolUpdate(
-        status=patch, conditions=conditions, changed=changed, active=outcome.active, look_again=_look_again(outcome)
+        status=patch,
+        conditions=conditions,
+        changed=changed,
+        active=outcome.active,
+        events=events_of(plan, conditions=conditions, before=before),
+        look_again=_look_again(outcome),
     )
 
 
@@ -155,6 +177,9 @@ def _ready(outcome: _Outcome, counts: str) -> Condition:
 
 def _obstacle(outcome: _Outcome) -> tuple[str, str] | None:
     """Return what a person may have to do something about."""
+    obstacle: tuple[str, str] | None = outcome.view.obstacle
+    if obstacle and not outcome.view.finalizing:
+        return obstacle
     failed = outcome.failed()
     if failed:
         return failed[0].failure, f"{failed[0].name}: {failed[0].message}"
@@ -193,5 +218,5 @@ def _look_again(outcome: _Outcome) -> float:
     """Return when nothing but time may change what there is to do: soon while things move, later while AWS refuses."""
     if not outcome.active:
         return 0.0
-    stuck = outcome.plan.starved or bool(outcome.failed())
+    stuck = outcome.plan.starved or bool(outcome.failed() or outcome.view.obstacle or outcome.plan.waits)
     return LATER if stuck and not outcome.plan.scales else SOON

@@ -14,7 +14,8 @@ from ansible_collections.aws_operator.core.plugins.module_utils.pods import Pod
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_members import Member, members_of
 
 CREATE, CORDON, EVICT, DELETE, UNCORDON = "Create", "Cordon", "Evict", "Delete", "Uncordon"
-SET_NODE, DELETE_NODE = "SetNode", "DeleteNode"
+SET_NODE, DELETE_NODE, SET_POLICY = "SetNode", "DeleteNode", "SetPolicy"
+RETAIN = "Retain"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +30,12 @@ class PoolView:
     now: datetime
     pods: Sequence[Pod] = ()
     """The pods on the nodes."""
+    pods_read: bool = True
+    """Whether the pods were read: else no node counts as drained."""
     finalizing: bool = False
     user_data_secret: str = ""
+    obstacle: tuple[str, str] | None = None
+    """Why nothing can be launched, as reason and message: there is no user data."""
     capacity_pause: float = FIRST_PAUSE
     """Seconds for which an offering is left alone after its first failure."""
 
@@ -43,6 +48,16 @@ class PoolView:
     def status(self) -> Mapping[str, Any]:
         """Return the pool's status as of the start of the run."""
         return self.pool.get("status") or {}
+
+    @property
+    def policy(self) -> str:
+        """Return what becomes of the machines with the pool."""
+        return str(self.spec.get("deletionPolicy") or "Delete")
+
+    @property
+    def retires(self) -> bool:
+        """Return whether the pool goes and leaves its machines."""
+        return self.finalizing and self.policy == RETAIN
 
     @cached_property
     def members(self) -> list[Member]:
@@ -64,9 +79,9 @@ class Action:
     """One thing to do."""
 
     kind: str
-    """`Create`, `Cordon`, `Evict`, `Delete` (terminates), `Uncordon`, `SetNode` or `DeleteNode`."""
+    """`Create`, `Cordon`, `Evict`, `Delete` (terminates), `Uncordon`, `SetNode`, `DeleteNode` or `SetPolicy`."""
     name: str
-    """Of the EC2Instance (`Create`, `Delete`) or of the Node."""
+    """Of the EC2Instance (`Create`, `Delete`, `SetPolicy`) or of the Node."""
     why: str
     body: Mapping[str, Any] = field(default_factory=dict)
     """The object to create, or what to patch."""
@@ -74,8 +89,21 @@ class Action:
     """Namespace and name of the pods to evict."""
     is_termination: bool = False
     """Whether a machine ends."""
+    uid: str = ""
+    """Of the object that is deleted, so that no later one of its name goes."""
+    unseen: bool = False
+    """Whether the machine was no Node when it was looked at: it may have become one since."""
 
 
 def delete_action(member: Member, *, why: str) -> Action:
-    """Return what ends a member."""
-    return Action(kind=DELETE, name=member.name, why=why, is_termination=bool(member.instance_id))
+    """Return what ends a member, whatever is to become of it when the pool goes."""
+    retained = (member.obj.get("spec") or {}).get("deletionPolicy") == RETAIN
+    return Action(
+        kind=DELETE,
+        name=member.name,
+        why=why,
+        body={"spec": {"deletionPolicy": "Delete"}} if retained else {},
+        is_termination=bool(member.instance_id),
+        uid=str(member.obj["metadata"].get("uid") or ""),
+        unseen=bool(member.instance_id) and member.node is None,
+    )

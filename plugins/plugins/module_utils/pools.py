@@ -36,6 +36,7 @@ from ansible_collections.aws_operator.core.plugins.module_utils.timestamps impor
 GIB = 2**30
 _UNSAID = {"cpu": LARGEST, "memory": LARGEST, "ephemeral-storage": LARGEST, "pods": 110}
 _BOOT_LABELS = {"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux"}
+_ARCHITECTURE = "kubernetes.io/arch"
 _DRIVER_ZONE = "topology.ebs.csi.aws.com/zone"
 # A core costs about as much as nine GiB of memory in AWS's general families.
 _GIB_PER_CORE = 9
@@ -64,6 +65,10 @@ class Facts:
     """By pool name: the availability zones of its subnets."""
     daemon_sets: Sequence[Mapping[str, Any]] = ()
     reserve: Reserve = field(default_factory=Reserve)
+    unclear: Mapping[str, str] = field(default_factory=dict)
+    """By pool name: why nobody knows what its machines offer."""
+    architectures: Mapping[str, str] = field(default_factory=dict)
+    """By instance type: the value of `kubernetes.io/arch`."""
     patience: float = 900.0
     """Seconds after which a node that isn't Ready no longer counts as starting."""
 
@@ -87,6 +92,8 @@ class Pool:
     cost: float = 0.0
     starved: str = ""
     """Why AWS gives no more machines at the moment, empty where it does."""
+    unclear: str = ""
+    """Why nobody knows what a new node offers, empty where it is known."""
     vague: frozenset[str] = frozenset()
 
     @property
@@ -115,7 +122,7 @@ def pool_of(obj: Mapping[str, Any], facts: Facts, *, rank: int = 0) -> Pool:
     mine = [node for node in facts.nodes if belongs_to(node, obj)]
     types = instance_types(spec)
     zones = facts.zones.get(name) or ()
-    labels = _labels(obj, types=types, zones=zones)
+    labels = _labels(obj, types=types, zones=zones, facts=facts)
     taints = spec.get("taints") or []
     alike = [node for node in mine if is_ready(node) and _type_of(node) in types]
     whole = _seen(alike) or _guessed(spec, facts=facts, types=types)
@@ -137,6 +144,7 @@ def pool_of(obj: Mapping[str, Any], facts: Facts, *, rank: int = 0) -> Pool:
         rank=rank,
         cost=cost_of(whole),
         starved=starved,
+        unclear="" if alike else facts.unclear.get(name, ""),
         vague=frozenset() if len(zones) == 1 else frozenset({ZONE, _DRIVER_ZONE}),
     )
 
@@ -187,9 +195,12 @@ def cost_of(offers: Amounts) -> float:
     return float(cores + min(offers.get("memory", 0), 2**50) / GIB / _GIB_PER_CORE)
 
 
-def _labels(obj: Mapping[str, Any], *, types: Sequence[str], zones: Sequence[str]) -> dict[str, str]:
+def _labels(obj: Mapping[str, Any], *, types: Sequence[str], zones: Sequence[str], facts: Facts) -> dict[str, str]:
     """Return the labels that are known before a node is there."""
     sure = {**_BOOT_LABELS, **labels_for_nodes(obj)}
+    architectures = {facts.architectures.get(name, "") for name in types}
+    if len(architectures) == 1 and "" not in architectures:
+        sure[_ARCHITECTURE] = architectures.pop()
     if len(types) == 1:
         sure[INSTANCE_TYPE_LABEL] = types[0]
     if len(zones) == 1:

@@ -43,6 +43,14 @@ class Braked:
     """Actions that wait."""
 
 
+def looks_at_pods(view: PoolView) -> list[str]:
+    """Return the nodes whose pods decide what goes, empty where nothing does."""
+    alive = [item for item in view.members if item.phase != TERMINATING]
+    draining = [item for item in alive if item.phase == DRAINING]
+    chosen = alive if len(alive) - len(draining) > view.wanted else draining
+    return [item.node_name for item in chosen if item.node_name]
+
+
 def remove(view: PoolView, *, given_up: Collection[str]) -> Removal:
     """Go on with removals that began, and begin as many as needed; members that are *given_up* are somebody else's."""
     alive = [item for item in view.members if item.phase != TERMINATING and item.name not in given_up]
@@ -122,6 +130,8 @@ def _candidate(view: PoolView, member: Member) -> Candidate:
 def _step(view: PoolView, member: Member) -> Action | None:
     step = drain.next_step(member.node, view.pods, spec=view.spec, now=view.now)
     if step.kind == drain.TERMINATE:
+        if member.node is not None and not view.pods_read:
+            return None
         return delete_action(member, why=step.why)
     if step.kind == drain.CORDON:
         since = (removing_since(member.node) if member.node else "") or render(view.now)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import takewhile
 
 from ansible_collections.aws_operator.core.plugins.module_utils.neighbours import rules_for
@@ -167,4 +167,5 @@ def cooling(*, what: str, last: object, seconds: float, now: datetime) -> str:
     """Return why a pool isn't changed yet after the *last* change, empty where the cooldown is over."""
     changed = parse(last)
     left = seconds - (now - changed).total_seconds() if changed else 0.0
-    return f"cooling down after the last {what} for another {left:.0f} s" if left > 0 else ""
+    # A time and not what is left of it: a status that counts down would change at every evaluation.
+    return f"cooling down after the last {what} until {render(now + timedelta(seconds=left))}" if left > 0 else ""

@@ -21,6 +21,13 @@ _STATUS = {
     "InsufficientHostCapacity": 500,
     "UnauthorizedOperation": 403,
     "AccessDenied": 403,
+    "InvalidAccessKeyId": 403,
+    "SignatureDoesNotMatch": 403,
+    "NoSuchBucket": 404,
+    "BucketAlreadyExists": 409,
+    "BucketAlreadyOwnedByYou": 409,
+    "BucketNotEmpty": 409,
+    "OperationAborted": 409,
     "DryRunOperation": 412,
 }
 

@@ -25,6 +25,8 @@ class SimConfig:
     """From CreateVolume until the volume is available."""
     modification_pause: float = 21600.0
     """For which EC2 refuses to modify a volume again."""
+    bucket_tags: float = 1.0
+    """Not seconds: 1 gives a bucket the tags of its CreateBucket, as AWS does; 0 drops them, as some endpoints do."""
     rate: float = 0.0
     """Calls of EC2 a second, after `burst` of them; more are answered RequestLimitExceeded. 0: no limit."""
     burst: float = 10.0

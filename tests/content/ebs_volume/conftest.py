@@ -27,7 +27,7 @@ def ec2() -> Iterator[str]:
 
 @pytest.fixture
 async def bench(
-    plane: ControlPlane, ec2: str, kube: KubeClient, namespace: str, tmp_path: Path, warm_server: SharedWarm
+    plane: ControlPlane, ec2: str, kube: KubeClient, namespace: str, tmp_path: Path, role_server: SharedWarm
 ) -> AsyncIterator[Bench]:
     """Give a bench with fast state changes."""
     for kind in ("ebsvolumes", "ec2instances"):
@@ -43,6 +43,6 @@ async def bench(
         endpoint=ec2,
         folder=tmp_path,
         subject=EBS_VOLUME,
-        warm=warm_server,
+        warm=role_server,
     ).with_variables(ebs_volume_finalizer_delay=1)
     aws.clear_faults()

@@ -18,7 +18,7 @@ from tests.content.ec2_instance.role_harness import ROOT, Bench
 
 @pytest.fixture
 async def bench(
-    plane: ControlPlane, ec2: str, kube: KubeClient, namespace: str, tmp_path: Path, warm_server: SharedWarm
+    plane: ControlPlane, ec2: str, kube: KubeClient, namespace: str, tmp_path: Path, role_server: SharedWarm
 ) -> AsyncIterator[Bench]:
     """Give a bench with fast state changes."""
     await install_crd(kube, yaml.safe_load((ROOT / "crds" / "ec2instances.yaml").read_text()))
@@ -32,6 +32,6 @@ async def bench(
         aws=aws,
         endpoint=ec2,
         folder=tmp_path,
-        warm=warm_server,
+        warm=role_server,
     ).with_variables(ec2_instance_finalizer_delay=1, ec2_instance_finalizer_retries=8)
     aws.clear_faults()

@@ -1,8 +1,8 @@
 """Runs a role of an AWS kind as the runtime does, one run at a time, against the plane's API server and EC2.
 
-A run is the product's own, on the fork server of the test session; a test sees exactly what one run did: its recap, its
-output, the object and the calls that reached AWS. Where the output must be what Ansible prints, before the runtime
-takes known secrets out of it, `ansible-playbook` is run with the runtime's variables (`parameters_for`).
+A run is the product's own, on a fork server with the environment of the runs; a test sees exactly what one run did:
+its recap, its output, the object and the calls that reached AWS. Where the output must be what Ansible prints, before
+the runtime takes known secrets out of it, `ansible-playbook` is run with the runtime's variables (`parameters_for`).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from runner.logs import Logger, RecordingSink
 from runner.settings import ExecutionSettings, environment
 from runner.testing.executor import run_request
 from runner.testing.kubeconfig import GivenKubeconfig
+from runner.testing.warm import environ_of_tests
 from runner.watches.model import Content, Finalizer, Watch
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,6 +42,19 @@ IMAGE = "ami-0c0ffee0000000001"
 SECRET_KEY = "CANARYsecretkey"
 UID_TAG = "ansible-operator.io/uid"
 _RECAP = re.compile(r"^localhost\s*: ok=(\d+)\s+changed=(\d+).*failed=(\d+)", re.MULTILINE)
+
+
+def environ_of_runs(endpoint: str) -> dict[str, str]:
+    """Return the environment of runs for the emulator at *endpoint*; their fork server has it too, so they are warm."""
+    return {**environ_of_tests("AWS_"), **_aws(endpoint)}
+
+
+def _aws(endpoint: str) -> dict[str, str]:
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "CANARYaccesskey",
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +125,6 @@ class Bench:
     aws: Ec2Control
     endpoint: str
     folder: Path
-    environ: Mapping[str, str] = field(default_factory=dict)
-    """On top of the process's environment."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """On top of the runtime's variables."""
     verbosity: str = "-vv"
@@ -204,7 +216,7 @@ class Bench:
         assert watched.finalizer is not None
         finalizer = replace(watched.finalizer, vars={**watched.finalizer.vars, **self.variables})
         watch = replace(watched, content=Content(playbook=playbook), vars=self.variables, finalizer=finalizer)
-        settings = ExecutionSettings(runner_dir=self.folder / "runner" / ident, environ=self._environ_of_runs())
+        settings = ExecutionSettings(runner_dir=self.folder / "runner" / ident, environ=environ_of_runs(self.endpoint))
         executor = PlayExecutor(
             settings=settings,
             launcher=launcher,
@@ -254,23 +266,10 @@ class Bench:
             "ANSIBLE_COLLECTIONS_PATH": str(collections),
             **inherited,
             "K8S_AUTH_KUBECONFIG": str(self.kubeconfig),
-            **self._aws(),
+            **_aws(self.endpoint),
             "ANSIBLE_LOCALHOST_WARNING": "False",
             "ANSIBLE_NOCOLOR": "True",
             "ANSIBLE_PIPELINING": "True",
             "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
             "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"),
-            **self.environ,
-        }
-
-    def _environ_of_runs(self) -> dict[str, str]:
-        dropped = ("AWS_", "ANSIBLE_", "VIRTUAL_")
-        inherited = {key: value for key, value in environment().items() if not key.startswith(dropped)}
-        return {**inherited, **self._aws(), **self.environ}
-
-    def _aws(self) -> dict[str, str]:
-        return {
-            "AWS_ENDPOINT_URL": self.endpoint,
-            "AWS_ACCESS_KEY_ID": "CANARYaccesskey",
-            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
         }

@@ -20,13 +20,13 @@ from runner.kube.client import KubeClient
 from runner.kube.objects import GVK, Object, name_of, resource_version_of
 from runner.localdev.plane import ControlPlane
 from runner.logs import Logger, RecordingSink
-from runner.settings import Settings, environment
+from runner.settings import Settings
 from runner.sources.store import ChangeKind
 from runner.testing.cluster import crd, install_crd
 from runner.testing.harness import ExecutorFor, settings_for
 from runner.testing.informers import Site, Watched, watching
 from runner.testing.waiting import eventually
-from runner.testing.warm import SharedWarm
+from runner.testing.warm import SharedWarm, environ_of_tests
 from runner.watches.model import Content, Watch
 from tests.integration.reconcile.conftest import Probes
 
@@ -60,8 +60,7 @@ def watch() -> Watch:
 def settings(plane: ControlPlane, namespace: str, tmp_path: Path) -> Settings:
     """Return settings for the plane: the test's namespace only, no periodic runs, run folders in the test's folder."""
     base = settings_for(plane.kubeconfig, period=timedelta(0))
-    inherited = {key: value for key, value in environment().items() if not key.startswith(("ANSIBLE_", "VIRTUAL_"))}
-    execution = replace(base.execution, runner_dir=tmp_path / "runner", environ=inherited, kill_grace=2.0)
+    execution = replace(base.execution, runner_dir=tmp_path / "runner", environ=environ_of_tests(), kill_grace=2.0)
     return replace(base, namespaces=(namespace,), execution=execution)
 
 

@@ -26,7 +26,7 @@ _RECORD = {
 def _play(target: Path) -> list[dict[str, Any]]:
     """Return a play that shows the status as the module that writes it would get it."""
     (stored,) = [task for task in yaml.safe_load(_LAUNCH.read_text()) if task["name"] == "Store the attempt"]
-    write = {"content": "{{ ec2_instance_write.status | to_json }}", "dest": str(target)}
+    write = {"content": "{{ aws_common_write.status | to_json }}", "dest": str(target)}
     task = {"ansible.builtin.copy": write, "vars": stored["vars"]}
     planned = {"ec2_instance_plan": {"record": _RECORD}}
     return [{"hosts": "localhost", "gather_facts": False, "vars": planned, "tasks": [task]}]

@@ -19,9 +19,10 @@ from runner.execution.launcher import Launcher
 from runner.execution.play import PlayExecutor
 from runner.kube.objects import GVK
 from runner.logs import Logger, RecordingSink
-from runner.settings import ExecutionSettings, environment
+from runner.settings import ExecutionSettings
 from runner.testing.executor import run_request
 from runner.testing.kubeconfig import GivenKubeconfig
+from runner.testing.warm import environ_of_tests
 from runner.watches.model import Content, Watch
 
 Warm = Launcher | None
@@ -42,9 +43,8 @@ class Bench:
         self.scratch.mkdir()
         self.kubeconfig = root / "operator.kubeconfig"
         self.kubeconfig.write_text("{apiVersion: v1, kind: Config, clusters: [], users: [], contexts: []}")
-        inherited = {key: value for key, value in environment().items() if not key.startswith(("ANSIBLE_", "VIRTUAL_"))}
         self.settings = ExecutionSettings(
-            runner_dir=root / "runner", environ={**inherited, **(environ or {})}, kill_grace=2.0
+            runner_dir=root / "runner", environ={**environ_of_tests(), **(environ or {})}, kill_grace=2.0
         )
 
     def executor(self, **changes: Any) -> PlayExecutor:

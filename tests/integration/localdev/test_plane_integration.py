@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -238,7 +239,7 @@ async def test_api_only_works_on_a_chosen_port_and_stops_without_a_trace(tmp_pat
 
 
 def test_the_dev_commands_from_up_to_down(tmp_path: Path, assets: Assets) -> None:
-    """Up, up again, status, env, kubectl with its exit codes, and down, as a developer types them."""
+    """Up, up again, status, token, env, kubectl with its exit codes, and down, as a developer types them."""
     folder = tmp_path / "plane"
     environ = {"KUBEBUILDER_ASSETS": str(assets.folder)}
 
@@ -251,7 +252,14 @@ def test_the_dev_commands_from_up_to_down(tmp_path: Path, assets: Assets) -> Non
         code, text = invoke("up", "--no-ec2")
         assert (code, "running already" in text) == (0, True)
         code, text = invoke("status")
-        assert (code, "kube-scheduler" in text) == (0, True)
+        assert (code, "kube-scheduler" in text, "do not join as nodes" in text) == (0, True, True)
+        code, text = invoke("token", "--print-join-command")
+        assert code == 0
+        assert re.fullmatch(
+            r"kubeadm join 127\.0\.0\.1:\d+ --token [a-z0-9]{6}\.[a-z0-9]{16} "
+            r"--discovery-token-ca-cert-hash sha256:[0-9a-f]{64}\n",
+            text,
+        )
         code, text = invoke("env")
         assert (code, f"export KUBECONFIG={folder}/kubeconfig" in text) == (0, True)
         assert "AWS_" not in text

@@ -23,9 +23,9 @@ def test_down_without_a_plane_says_so_and_succeeds(tmp_path: Path) -> None:
     assert "nothing to stop" in result.stderr
 
 
-@pytest.mark.parametrize("command", ["env", "kubectl"])
+@pytest.mark.parametrize("command", ["env", "kubectl", "token"])
 def test_commands_that_need_a_plane_name_the_remedy(tmp_path: Path, command: str) -> None:
-    """Without a plane, env and kubectl fail and say how to start one."""
+    """Without a plane, env, kubectl and token fail and say how to start one."""
     result = invoke(command, "--dir", str(tmp_path / "p"))
     assert result.exit_code == 1
     assert f"dev up --dir {tmp_path / 'p'}`" in result.stderr

@@ -115,6 +115,17 @@ def test_nodes_without_kwok_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "plane").exists()
 
 
+def test_instances_join_only_where_there_are_instances_and_kubelets(tmp_path: Path) -> None:
+    """Asking for it without the emulator, or without what plays nodes, is an error with the remedy."""
+    assets = programs(tmp_path / "bin")
+    with pytest.raises(LocalPlaneError, match="only where the EC2 emulator runs"):
+        ControlPlane.start(folder=tmp_path / "plane", assets=assets, options=PlaneOptions(join_instances=True))
+    both = PlaneOptions(ec2=True, join_instances=True)
+    with pytest.raises(LocalPlaneError, match="instances that join need kwok and kube-controller-manager"):
+        ControlPlane.start(folder=tmp_path / "plane", assets=assets, options=both)
+    assert not (tmp_path / "plane").exists()
+
+
 def test_the_state_is_private_and_survives(tmp_path: Path) -> None:
     """What is read is what was written, and only the owner can read it."""
     written = record(programs(tmp_path / "bin"))

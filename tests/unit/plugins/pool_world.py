@@ -127,6 +127,7 @@ class World:
             "Uncordon": lambda: self._patch(action),
             "SetNode": lambda: self._patch(action),
             "DeleteNode": lambda: self._forget(action.name),
+            "SetPolicy": lambda: self.instances[action.name]["spec"].update(action.body["spec"]),
             "Evict": lambda: self._evict(action, blocked),
         }
         carry_out[action.kind]()

@@ -48,7 +48,14 @@ def test_two_pods_raise_the_pool_and_the_status_says_why() -> None:
     assert (found.status["pendingPods"], found.status["unschedulablePods"]) == (2, 2)
     assert (found.status["lastEvaluationTime"], found.status["lastScaleUpTime"]) == (ago(0), ago(0))
     assert "lastScaleDownTime" not in found.status
-    assert found.conditions[0]["message"] == "workers from 0 to 1 (room for 2 pods: prod/p0, prod/p1)"
+    assert found.events == [
+        {
+            "type": "Normal",
+            "reason": "ScaledUp",
+            "message": "scaled pool workers from 0 to 1: room for 2 pods: prod/p0, prod/p1",
+        }
+    ]
+    assert found.conditions[0]["message"] == "it decides about workers"
 
 
 def test_pods_left_out_are_told() -> None:
@@ -73,6 +80,17 @@ def test_dry_run_writes_only_the_status() -> None:
     assert list(found.targets) == []
     assert found.status["decisions"][0]["dryRun"] is True
     assert "lastScaleUpTime" not in found.status
+    assert found.conditions[0]["message"].startswith("it decides about workers; with dryRun off it would scale workers")
+
+
+def test_same_dry_decision_is_told_once() -> None:
+    """What dryRun would do is no news at the next evaluation: no further decision, Event or change."""
+    first = evaluated([make_pod()], autoscaler=make_autoscaler(dryRun=True))
+    kept = {**first.status, "conditions": list(first.conditions)}
+    again = evaluated([make_pod()], autoscaler=make_autoscaler(dryRun=True, status=kept))
+    assert ("decisions" in again.status, again.events, again.changed) == (False, [], False)
+    more = [make_pod(f"p{index}", memory="60Gi") for index in range(2)]
+    assert evaluated(more, autoscaler=make_autoscaler(dryRun=True, status=kept)).status["decisions"][-1]["to"] == 2
 
 
 def test_last_ten_decisions_are_kept() -> None:
@@ -89,7 +107,7 @@ def test_cooldown_after_a_scale_up() -> None:
     autoscaler = make_autoscaler(scaleUp={"cooldown": "5m"}, status={"lastScaleUpTime": ago(60)})
     found = evaluated([make_pod()], autoscaler=autoscaler)
     assert list(found.targets) == []
-    assert found.status["leftOutPods"][0]["reason"] == "cooling down after the last scale-up for another 240 s"
+    assert found.status["leftOutPods"][0]["reason"] == f"cooling down after the last scale-up until {ago(-240)}"
 
 
 def test_step_limit() -> None:
@@ -182,3 +200,69 @@ def test_condition_keeps_its_time() -> None:
         autoscaler=make_autoscaler(status={"conditions": [{**first.conditions[0], "lastTransitionTime": ago(900)}]})
     )
     assert again.conditions[0]["lastTransitionTime"] == ago(900)
+
+
+def view_of(
+    *, pods: Sequence[Mapping[str, Any]] = (), pools: Sequence[Mapping[str, Any]], **parts: Any
+) -> AutoscalerView:
+    """Return what an evaluation stands on."""
+    return AutoscalerView(
+        obj=parts.pop("obj", None) or make_autoscaler(), pools=pools, pods=pods, facts=make_facts(), **parts
+    )
+
+
+def test_refused_write_is_no_decision() -> None:
+    """What the API server didn't take starts no cooldown and isn't told as done, but in the condition."""
+    pools = [make_pool_object(memoryGiB=96)]
+    found = evaluate(view_of(pods=[make_pod()], pools=pools, refused={"workers": "somebody changed it"}))
+    assert ("decisions" in found.status, "lastScaleUpTime" in found.status, list(found.made)) == (False, False, [])
+    assert (found.conditions[0]["reason"], found.conditions[0]["message"]) == (
+        "ScaleRefused",
+        "pool workers: somebody changed it",
+    )
+
+
+def test_second_round_of_a_run_counts_what_the_first_one_wrote() -> None:
+    """What was written before a pool had to be read again stays told, and counts for maxNodesPerStep."""
+    made = [{"time": ago(0), "pool": "spot", "from": 0, "to": 2, "why": "room"}]
+    pods = [make_pod(f"p{index}", memory="60Gi") for index in range(3)]
+    pools = [make_pool_object(memoryGiB=96)]
+    most = {most: evaluate(view_of(pods=pods, pools=pools, obj=limited(most), made=made)) for most in (2, 3)}
+    assert [item["pool"] for item in most[2].status["decisions"]] == ["spot"]
+    assert [(item["pool"], item["to"]) for item in most[3].status["decisions"]] == [("spot", 2), ("workers", 1)]
+    assert most[2].status["lastScaleUpTime"] == ago(0)
+    assert {item["reason"] for item in most[2].status["leftOutPods"]} == {
+        "this evaluation already adds 2 nodes (maxNodesPerStep); the next one goes on"
+    }
+
+
+def limited(most: int) -> dict[str, Any]:
+    """Return an Autoscaler that adds so many nodes at once."""
+    return make_autoscaler(scaleUp={"maxNodesPerStep": most})
+
+
+def named(name: str, *, created: float, **spec: Any) -> dict[str, Any]:
+    """Return an Autoscaler of the pool `workers` that was created so many seconds ago."""
+    found = make_autoscaler(**spec)
+    return {**found, "metadata": {**found["metadata"], "name": name, "creationTimestamp": ago(created)}}
+
+
+@pytest.mark.parametrize(
+    ("rival", "target"),
+    [
+        (named("old", created=100), None),
+        (named("a-twin", created=10), None),
+        (named("z-twin", created=10), 1),
+        (named("young", created=1), 1),
+        (named("old", created=100, dryRun=True), 1),
+        (named("old", created=100, nodePools=["others"]), 1),
+        (named("old", created=100, nodePools=None, nodePoolSelector={}), None),
+    ],
+)
+def test_of_two_autoscalers_the_older_one_has_the_pool(rival: dict[str, Any], target: int | None) -> None:
+    """The younger one leaves the pool alone and says whose it is; one with dryRun takes nothing."""
+    mine = named("main", created=10)
+    pools = [make_pool_object(memoryGiB=96)]
+    found = evaluate(view_of(pods=[make_pod()], pools=pools, obj=mine, rivals=[rival, mine]))
+    assert [item["to"] for item in found.targets] == ([] if target is None else [target])
+    assert (found.conditions[0]["reason"] == "NodePoolClaimed") is (target is None)

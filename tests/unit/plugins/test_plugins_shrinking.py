@@ -224,7 +224,7 @@ def test_growing_cluster_does_not_shrink() -> None:
 
 @pytest.mark.parametrize(
     ("last", "left"),
-    [(None, ""), (ago(600), ""), (ago(570), "cooling down after the last scale-up for another 30 s")],
+    [(None, ""), (ago(600), ""), (ago(570), f"cooling down after the last scale-up until {ago(-30)}")],
 )
 def test_cooldown(last: str | None, left: str) -> None:
     """A cooldown is told with what is left of it, and no change at all needs none."""

@@ -6,6 +6,8 @@ moto is pinned, because the names used here are private to it; every patch has a
     states         states that take time
     visibility     the lag between a launch and its being seen
     launches       RunInstances: client tokens, MaxCount; launch_checks: unknown names
+    volumes        volumes with client tokens, and states that take time
+    buckets        whose an S3 bucket is, and tags that come with its creation
     changes        changes that need a stopped instance, security groups in use
     cloud          the truth for the control API, and changes beside the AWS API
     current        which simulation all of them obey

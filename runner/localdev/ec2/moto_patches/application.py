@@ -14,7 +14,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.datastructures import Headers
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
-from runner.localdev.ec2.moto_patches import changes, launches, states, visibility, volumes
+from runner.localdev.ec2.moto_patches import buckets, changes, launches, states, visibility, volumes
 from runner.localdev.ec2.moto_patches.current import Current
 from runner.localdev.ec2.simulation import Simulation
 
@@ -30,7 +30,7 @@ def install(simulation: Simulation) -> Any:
     Current.simulation = simulation
     if first:
         amis.AmiBackend._load_amis = _load_images
-        for part in (states, visibility, launches, changes, volumes):
+        for part in (states, visibility, launches, changes, volumes, buckets):
             part.patch()
     reset()
     return DomainDispatcherApplication(create_backend_app)

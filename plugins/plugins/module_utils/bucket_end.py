@@ -1,0 +1,81 @@
+"""What a finalizer does with the bucket of an S3Bucket object, and what keeps it. Pure.
+
+Only a bucket that is known to be the object's is deleted; everybody else's isn't waited for either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.aws_operator.core.plugins.module_utils.bucket_plan import BucketView
+from ansible_collections.aws_operator.core.plugins.module_utils.buckets import owner_of, standing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fate:
+    """What becomes of the bucket."""
+
+    delete: bool = False
+    claim: bool = False
+    """Whether the bucket is the object's although it carries no UID tag."""
+    reason: str = ""
+    """Why the finalizer stays, empty where it doesn't."""
+    message: str = ""
+    leaves: str = ""
+    """What is left alone, for an Event; empty where there is nothing."""
+
+
+def fate_of(view: BucketView) -> Fate:
+    """Decide."""
+    whose = standing(view.bucket, view.evidence)
+    if whose in {"Ours", "Untagged"}:
+        return Fate(delete=True, claim=whose == "Untagged")
+    undecided = not view.confirmed and bool(view.attempt) and view.asked_lately
+    if undecided and whose != "Foreign":
+        asked = view.status.get("createRequestedAt")
+        message = f"bucket {view.name} was asked for at {asked}, and it isn't known yet whether it was created"
+        return Fate(reason="CreationUndecided", message=message)
+    if whose == "Absent":
+        return Fate()
+    whom = "another AWS account owns it" if whose == "Elsewhere" else owner_of(view.bucket)
+    return Fate(leaves=f"left bucket {view.name} alone: {whom}")
+
+
+def remaining(view: BucketView, result: Mapping[str, Any]) -> dict[str, str]:
+    """Return `reason`, `message` and `wait` of what keeps a bucket after *result* of `s3_delete`; empty: it's gone.
+
+    An empty `wait` means that it's worth looking again soon.
+    """
+    refusal = result.get("refusal") or {}
+    counted = _counted(result)
+    # Where nothing at all could be deleted, going on at once would change nothing.
+    if result.get("unfinished") and (counted or not refusal):
+        return _stays("Emptying", f"deleting what is in bucket {view.name}{counted}")
+    if refusal and refusal.get("error_code") != "BucketNotEmpty":
+        text = f"AWS answered {refusal['error_code']}: {refusal['message']}"
+        message = f"what is in bucket {view.name} can't all be deleted{counted}; the first that stays: {text}"
+        return _stays("ContentNotDeletable", message, wait=_interval(view))
+    if refusal:
+        text = f"AWS answered BucketNotEmpty: {refusal['message']} (request id {refusal['request_id']})"
+        remedy = "empty it, old versions and delete markers included, or set forceDelete: true"
+        if view.spec.get("forceDelete"):
+            return _stays("BucketNotEmpty", f"somebody still writes into bucket {view.name}{counted}; {text}")
+        return _stays("BucketNotEmpty", f"bucket {view.name} isn't empty: {remedy}; {text}", wait=_interval(view))
+    if result.get("visible"):
+        return _stays("StillDeleting", f"S3 still shows bucket {view.name}")
+    return _stays("", "")
+
+
+def _counted(result: Mapping[str, Any]) -> str:
+    versions, uploads = int(result.get("versions") or 0), int(result.get("uploads") or 0)
+    return f" ({versions} versions and {uploads} uploads deleted by this run)" if versions or uploads else ""
+
+
+def _interval(view: BucketView) -> str:
+    return str(view.spec.get("checkInterval") or "2m")
+
+
+def _stays(reason: str, message: str, *, wait: str = "") -> dict[str, str]:
+    return {"reason": reason, "message": message, "wait": wait}

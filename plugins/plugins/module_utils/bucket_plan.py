@@ -1,0 +1,130 @@
+"""What to do for one S3Bucket object: object and described bucket in, a `BucketPlan` out. Pure.
+
+A bucket that vanished is never replaced by itself: its data is gone, and a new empty one would hide that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.aws_operator.core.plugins.module_utils.bucket_settings import BucketDrift, drift_of
+from ansible_collections.aws_operator.core.plugins.module_utils.buckets import Bucket, Evidence, standing
+from ansible_collections.aws_operator.core.plugins.module_utils.identity import TagChanges, tag_changes, wanted_tags
+from ansible_collections.aws_operator.core.plugins.module_utils.owned import Owned
+from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketView(Owned):  # type: ignore[misc]  # mypy does not follow imports by the collection's name
+    """What is known at the start of a run."""
+
+    bucket: Bucket
+    asked_at: str = ""
+    """S3's own time of the look."""
+    account_id: str = ""
+    region: str = ""
+    window: float = 180.0
+    """Seconds from a creation without an answer for which a bucket may still come of it."""
+
+    @property
+    def name(self) -> str:
+        """Return the bucket's name."""
+        return str(self.spec.get("bucketName") or "")
+
+    @property
+    def confirmed(self) -> bool:
+        """Return whether the bucket was seen as this object's before."""
+        return bool(self.status.get("bucketName"))
+
+    @property
+    def attempt(self) -> int:
+        """Return the number of the last creation that was asked for and not refused."""
+        return int(self.status.get("createAttempt") or 0)
+
+    @property
+    def asked_lately(self) -> bool:
+        """Return whether S3 may still hide what came of the last creation."""
+        return bool(age(self.status.get("createRequestedAt"), now=self.now) < self.grace)
+
+    @property
+    def evidence(self) -> Evidence:
+        """Return what the status knows of the bucket."""
+        asked = "" if self.confirmed else str(self.status.get("createRequestedAt") or "")
+        create_time = str(self.status.get("createTime") or "") if self.confirmed else ""
+        return Evidence(uid=self.owner.uid, create_time=create_time, requested_at=asked, window=self.window)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketPlan:
+    """What a run has to do."""
+
+    phase: str
+    """`Create`; `Claim` (ours, but its tags are missing); `Present`; `Wait` (invisible so far, or of unknown age);
+    `Lost`; `NotOurs`; `Elsewhere` (another account's)."""
+    record: Mapping[str, Any] = field(default_factory=dict)
+    """What to store before S3 is asked to create."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    tag_changes: TagChanges = field(default_factory=TagChanges)
+    drift: Sequence[BucketDrift] = ()
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """What to set in place, by the argument names of `s3_modify`."""
+    out_of_band: bool = False
+    """Whether what differs was changed by somebody else, not by an edit of the spec."""
+
+    @property
+    def acts(self) -> bool:
+        """Return whether a run changes anything in S3."""
+        return self.phase in {"Create", "Claim"} or bool(
+            self.changes or self.tag_changes.add or self.tag_changes.remove
+        )
+
+
+def make_plan(view: BucketView) -> BucketPlan:
+    """Decide."""
+    tags = wanted_tags(view.owner, view.spec.get("tags"))
+    whose = standing(view.bucket, view.evidence)
+    if whose == "Absent":
+        return _absent(view, tags)
+    if whose in {"Ours", "Untagged"}:
+        return _present(view, tags, claims=whose == "Untagged")
+    if whose == "Undecided":
+        return BucketPlan(phase="Wait" if view.asked_lately else "NotOurs", tags=tags)
+    return BucketPlan(phase="Elsewhere" if whose == "Elsewhere" else "NotOurs", tags=tags)
+
+
+def _absent(view: BucketView, tags: Mapping[str, str]) -> BucketPlan:
+    if view.confirmed:
+        missing = view.status.get("missingSince")
+        since = min(age(missing, now=view.now), age(view.status.get("createRequestedAt"), now=view.now))
+        return BucketPlan(phase="Lost" if missing and since >= view.grace else "Wait", tags=tags)
+    record = {
+        "createAttempt": view.attempt + 1,
+        "createRequestedAt": view.asked_at,
+        "accountId": view.account_id,
+        "clusterId": view.cluster_id,
+    }
+    return BucketPlan(phase="Create", record=record, tags=tags)
+
+
+def _present(view: BucketView, tags: Mapping[str, str], *, claims: bool) -> BucketPlan:
+    changed = tag_changes(current=view.bucket.get("tags") or {}, wanted=tags, applied=view.status.get("tagKeys") or [])
+    # Settings are read of a bucket that carries the tag only; those of one that doesn't come after it.
+    settings, changes = ([], {}) if claims else drift_of(view.spec, view.bucket)
+    drift = [*settings, *_tag_drift(changed)]
+    return BucketPlan(
+        phase="Claim" if claims else "Present",
+        tags=tags,
+        tag_changes=changed,
+        drift=drift,
+        changes=changes,
+        out_of_band=view.was_right and bool(drift),
+    )
+
+
+def _tag_drift(changes: TagChanges) -> list[BucketDrift]:
+    if not changes.add and not changes.remove:
+        return []
+    expected = ",".join(sorted(changes.add)) or "no other tags"
+    return [BucketDrift(field="tags", expected=expected, actual=",".join(sorted(changes.remove)))]

@@ -1,0 +1,115 @@
+"""EC2Instance's launch, killed after each of its calls in turn: one instance, whatever the moment (E1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from runner.kube.objects import Object, conditions_of
+from runner.localdev.operator_process import OperatorProcess
+from runner.testing.cluster import wait_until
+from tests.content.ec2_instance.role_harness import EC2_INSTANCES, Bench
+from tests.operators.conftest import StartFor, StartOperator
+from tests.operators.crash_gate import CrashGate, gates
+
+ALL = ("pending", "running", "stopping", "stopped", "shutting-down", "terminated")
+MOMENTS = {
+    "the finalizer is set": r"^(PATCH|PUT) \S+/ec2instances/\w+ .*finalizers",
+    "the attempt is stored": r"^(PATCH|PUT) \S+/status .*launchAttempt",
+    "the instance is launched": r"^AWS RunInstances$",
+    "its id is stored": r"^(PATCH|PUT) \S+/status .*\"instanceId\": ?\"i-",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crashes:
+    """A bench whose operator's calls go through a gate."""
+
+    bench: Bench
+    gate: CrashGate
+    start: StartOperator
+
+    async def launch(self, name: str, *, operator: OperatorProcess) -> Object:
+        """Create an object and return it when the gate holds a call, and the operator is killed, or it is finished."""
+        obj = await self.bench.create(name=name, checkInterval="1h")
+        await wait_until(lambda: self._held_or_done(name), what=f"{name} to be held or launched", limit=200)
+        if self.gate.reached.is_set():
+            operator.kill()
+        return obj
+
+    async def check(self, obj: Object) -> None:
+        """Assert what holds after each crash, once the next operator has finished; then let the object go."""
+        name = obj["metadata"]["name"]
+        await wait_until(lambda: self._done(name), what=f"{name} to be Successful", limit=200)
+        told = f"killed after {self.gate.calls[-1:]}"
+        (instance,) = self.bench.mine(obj, *ALL)
+        status = (await self.bench.get(name))["status"]
+        assert (status["instanceId"], instance.state) == (instance.id, "running"), told
+        assert [one.id for one in self.bench.aws.instances() if one.state != "terminated"] == [instance.id], told
+        await self.bench.release_all()
+        await self.bench.kube.delete(EC2_INSTANCES, namespace=self.bench.namespace, name=name)
+        await wait_until(self._empty, what=f"{name} to go", limit=60)
+        self.bench.aws.terminate(instance.id)
+
+    async def _held_or_done(self, name: str) -> bool:
+        return self.gate.reached.is_set() or await self._done(name)
+
+    async def _done(self, name: str) -> bool:
+        entries = {entry["type"]: entry for entry in conditions_of(await self.bench.get(name))}
+        ended = entries.get("Running", {}).get("reason") == "Successful"
+        return ended and entries.get("Ready", {}).get("status") == "True"
+
+    async def _empty(self) -> bool:
+        return not await self.bench.kube.list(EC2_INSTANCES, namespace=self.bench.namespace)
+
+
+@pytest.fixture
+async def gated(bench: Bench, tmp_path: Path) -> AsyncIterator[tuple[Bench, CrashGate]]:
+    """Give a bench as the operator sees it, through the gate."""
+    gate = CrashGate()
+    async with gates(gate, kubeconfig=bench.kubeconfig, endpoint=bench.endpoint, folder=tmp_path) as (kubeconfig, aws):
+        yield replace(bench, kubeconfig=kubeconfig, endpoint=aws), gate
+
+
+@pytest.fixture
+def crashes(bench: Bench, gated: tuple[Bench, CrashGate], start_for: StartFor) -> Iterator[Crashes]:
+    """Give a bench whose operators start with the gate before them."""
+    seen, gate = gated
+    with start_for(seen) as start:
+        yield Crashes(bench=bench, gate=gate, start=start)
+
+
+@pytest.mark.timeout(900)
+async def test_a_crash_at_each_important_moment_leaves_one_instance(crashes: Crashes) -> None:
+    """The operator is killed when a call was carried out and nobody heard of it; the next one finishes the launch."""
+    operator = crashes.start()
+    for number, pattern in enumerate(MOMENTS.values()):
+        crashes.gate.arm(re.compile(pattern, re.DOTALL).search)
+        obj = await crashes.launch(f"moment{number}", operator=operator)
+        assert crashes.gate.reached.is_set(), f"no call matches {pattern}: {crashes.gate.calls}"
+        operator = crashes.start()
+        crashes.gate.disarm()
+        await crashes.check(obj)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(7200)
+async def test_a_crash_after_every_call_of_a_launch_leaves_one_instance(crashes: Crashes) -> None:
+    """After each call to Kubernetes or AWS that a launch makes, in turn: one instance, its id in the status."""
+    operator, moments = crashes.start(), list[str]()
+    while True:
+        crashes.gate.arm_at(len(moments) + 1)
+        obj = await crashes.launch(f"call{len(moments) + 1}", operator=operator)
+        if not crashes.gate.reached.is_set():
+            break
+        moments.append(crashes.gate.calls[-1].split(" {")[0])
+        operator = crashes.start()
+        crashes.gate.disarm()
+        await crashes.check(obj)
+    print(f"{len(moments)} moments", *moments, sep="\n")
+    assert len(moments) > 20
+    assert moments.count("AWS RunInstances") == 1
