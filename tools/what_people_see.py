@@ -19,6 +19,7 @@ import boto3
 
 from runner.errors import LocalPlaneError
 from runner.localdev.ec2.control import Ec2Control
+from runner.localdev.ec2.credentials import CREDENTIALS
 from runner.localdev.ec2.faults import Fault
 from runner.localdev.narrator import Narrator
 from runner.localdev.state import PlaneOptions
@@ -89,8 +90,7 @@ class Seen(Story):
                 raise LocalPlaneError("the EC2 emulator has no address; see the control plane's logs")
             self.environ |= {
                 "AWS_ENDPOINT_URL": plane.ec2_endpoint,
-                "AWS_ACCESS_KEY_ID": "demo",
-                "AWS_SECRET_ACCESS_KEY": "demo",
+                **CREDENTIALS,
                 "AWS_REGION": "us-east-1",
                 "ANSIBLE_GATHERING": "explicit",
             }
@@ -128,8 +128,8 @@ class Seen(Story):
             "s3",
             endpoint_url=endpoint,
             region_name="us-east-1",
-            aws_access_key_id="demo",
-            aws_secret_access_key="demo",  # noqa: S106 - the emulator's
+            aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
         )
         client.put_object(Bucket=_BUCKET, Key="something", Body=b"")
         self.kubectl("delete", "s3bucket", "full", "--wait=false")

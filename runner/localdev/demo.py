@@ -19,6 +19,7 @@ import yaml
 from runner.errors import LocalPlaneError
 from runner.localdev import assets as programs
 from runner.localdev.ec2.control import Ec2Control
+from runner.localdev.ec2.credentials import CREDENTIALS
 from runner.localdev.ec2.server import Ec2Emulator
 from runner.localdev.operator_process import OperatorProcess
 from runner.localdev.state import PlaneOptions
@@ -56,8 +57,7 @@ class Demo(Story):
         self.environ |= {
             "KUBECONFIG": self.kubeconfig,
             "AWS_ENDPOINT_URL": endpoint,
-            "AWS_ACCESS_KEY_ID": "demo",
-            "AWS_SECRET_ACCESS_KEY": "demo",
+            **CREDENTIALS,
             "AWS_REGION": "us-east-1",
             "AWS_DEFAULT_REGION": "us-east-1",
             "ANSIBLE_GATHERING": "explicit",  # as the manager in config/ runs

@@ -16,6 +16,7 @@ import yaml
 
 from runner.errors import LocalPlaneError
 from runner.localdev import bootstrap
+from runner.localdev.ec2.credentials import CREDENTIALS
 from runner.localdev.operator_process import OperatorProcess
 from runner.localdev.plane import ControlPlane
 from runner.localdev.state import PlaneOptions
@@ -58,8 +59,7 @@ class AutoscaleDemo(Story):
             plane = self.start_plane(stack, folder=folder, options=options)
             self.environ |= {
                 "AWS_ENDPOINT_URL": str(plane.ec2_endpoint),
-                "AWS_ACCESS_KEY_ID": "demo",
-                "AWS_SECRET_ACCESS_KEY": "demo",
+                **CREDENTIALS,
                 "AWS_REGION": "us-east-1",
                 "AWS_DEFAULT_REGION": "us-east-1",
                 "ANSIBLE_GATHERING": "explicit",

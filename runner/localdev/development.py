@@ -17,6 +17,7 @@ from runner.errors import LocalPlaneError
 from runner.localdev import assets as programs
 from runner.localdev import bootstrap, state
 from runner.localdev.cache import Report, locked
+from runner.localdev.ec2.credentials import CREDENTIALS
 from runner.localdev.machines.discovery import hashes_of
 from runner.localdev.plane import ControlPlane, PlaneOptions
 from runner.settings import environment
@@ -126,8 +127,7 @@ def exports(folder: Path) -> list[str]:
     if plane.ec2_endpoint:
         values = {
             "AWS_ENDPOINT_URL": plane.ec2_endpoint,
-            "AWS_ACCESS_KEY_ID": "testing",
-            "AWS_SECRET_ACCESS_KEY": "testing",
+            **CREDENTIALS,
             "AWS_DEFAULT_REGION": "us-east-1",
             "AWS_REGION": "us-east-1",
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from runner.localdev.ports import free_ports
 from runner.settings import environment
 from runner.testing.cluster import install_crd
 from tests.content.ec2_instance.role_harness import ROOT, Bench
+from tests.operators.crash_gate import CrashGate, gates
 
 
 @dataclass(kw_only=True)
@@ -106,3 +107,11 @@ def _operators(bench: Bench, *, runs: RunLog) -> Iterator[StartOperator]:
             return operator
 
         yield begin
+
+
+@pytest.fixture
+async def gated(bench: Bench, tmp_path: Path) -> AsyncIterator[tuple[Bench, CrashGate]]:
+    """Give a bench as the operator sees it, through the gate."""
+    gate = CrashGate()
+    async with gates(gate, kubeconfig=bench.kubeconfig, endpoint=bench.endpoint, folder=tmp_path) as (kubeconfig, aws):
+        yield replace(bench, kubeconfig=kubeconfig, endpoint=aws), gate

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -14,7 +13,7 @@ from runner.localdev.operator_process import OperatorProcess
 from runner.testing.cluster import wait_until
 from tests.content.ec2_instance.role_harness import EC2_INSTANCES, Bench
 from tests.operators.conftest import StartFor, StartOperator
-from tests.operators.crash_gate import CrashGate, gates
+from tests.operators.crash_gate import CrashGate
 
 ALL = ("pending", "running", "stopping", "stopped", "shutting-down", "terminated")
 MOMENTS = {
@@ -65,14 +64,6 @@ class Crashes:
 
     async def _empty(self) -> bool:
         return not await self.bench.kube.list(EC2_INSTANCES, namespace=self.bench.namespace)
-
-
-@pytest.fixture
-async def gated(bench: Bench, tmp_path: Path) -> AsyncIterator[tuple[Bench, CrashGate]]:
-    """Give a bench as the operator sees it, through the gate."""
-    gate = CrashGate()
-    async with gates(gate, kubeconfig=bench.kubeconfig, endpoint=bench.endpoint, folder=tmp_path) as (kubeconfig, aws):
-        yield replace(bench, kubeconfig=kubeconfig, endpoint=aws), gate
 
 
 @pytest.fixture

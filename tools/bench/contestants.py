@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.kube.client import KubeClient
+from runner.localdev.ec2.credentials import CREDENTIALS
 from runner.testing.cluster import NAMESPACES, wait_until
 from tools.bench.content import ROOT, Project
 from tools.bench.processes import Tree, tree
@@ -151,8 +152,7 @@ def _extra(contestant: Contestant, *, ground: Ground) -> dict[str, str]:
     return {
         "ANSIBLE_GATHERING": "explicit",
         "AWS_ENDPOINT_URL": ground.ec2,
-        "AWS_ACCESS_KEY_ID": "bench",
-        "AWS_SECRET_ACCESS_KEY": "bench",
+        **CREDENTIALS,
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_REGION": "us-east-1",
     }
