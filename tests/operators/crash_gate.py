@@ -31,6 +31,8 @@ class CrashGate:
         """Hold nothing."""
         self.calls: list[str] = []
         """`GET /api/...` with the body behind it, or `AWS RunInstances`."""
+        self.held = ""
+        """The call whose answer is held, or was."""
         self.reached = asyncio.Event()
         self._chosen: Chosen | None = None
         self._released = asyncio.Event()
@@ -38,6 +40,7 @@ class CrashGate:
     def arm(self, chosen: Chosen) -> None:
         """Forget all calls, and hold the answer to the first one from now on that *chosen* takes."""
         self.calls.clear()
+        self.held = ""
         self.reached.clear()
         self._released = asyncio.Event()
         self._chosen = chosen
@@ -56,6 +59,7 @@ class CrashGate:
         self.calls.append(call)
         if self._chosen is None or self.reached.is_set() or not self._chosen(call):
             return
+        self.held = call
         self.reached.set()
         await self._released.wait()
 

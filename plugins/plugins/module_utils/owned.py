@@ -1,6 +1,6 @@
-"""What every kind of ours knows of its object at the start of a run. Pure.
+"""What a kind that is one thing in AWS knows of its object at the start of a run. Pure.
 
-`volumes` and `buckets` add what AWS shows; `updates` compares with the status that is here.
+`plan`, `volume_plan` and `bucket_plan` add what AWS shows; `updates` compares with the status that is here.
 """
 
 from __future__ import annotations

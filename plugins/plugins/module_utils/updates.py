@@ -1,4 +1,4 @@
-"""The smallest patch that brings an object's status where it has to be, with its `Ready`. Pure; for every kind of ours.
+"""The smallest patch that brings a status where it has to be, with its `Ready`. Pure; for kinds that are one thing in AWS.
 
 `lastUpdatedAt` moves only with something else than `lastCheckedAt`, so `changed` here is also what a role reports.
 """

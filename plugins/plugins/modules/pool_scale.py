@@ -69,17 +69,13 @@ refusal:
 import copy  # noqa: E402 - Ansible wants the documentation first
 from typing import Any  # noqa: E402
 
-from ansible_collections.aws_operator.core.plugins.module_utils.kube_calls import status_of  # noqa: E402
+from ansible_collections.aws_operator.core.plugins.module_utils.kube_calls import UNANSWERED, status_of  # noqa: E402
 from ansible_collections.kubernetes.core.plugins.module_utils.ansiblemodule import AnsibleModule  # noqa: E402
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC  # noqa: E402
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client  # noqa: E402
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule  # noqa: E402
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException  # noqa: E402
-
-try:
-    from kubernetes.dynamic.exceptions import DynamicApiError
-except ImportError:  # AnsibleK8SModule reports the missing library
-    DynamicApiError = OSError
+from kubernetes.dynamic.exceptions import DynamicApiError  # noqa: E402
 
 _SPEC = {
     "api_version": {"type": "str", "required": True},
@@ -127,6 +123,8 @@ def main() -> None:
         module.exit_json(**scale(module))
     except CoreException as error:
         module.fail_from_exception(error)
+    except UNANSWERED as error:
+        module.fail_json(msg=f"{module.params['name']} can't be scaled: {status_of(error)['message']}")
 
 
 if __name__ == "__main__":
