@@ -1,4 +1,4 @@
-"""The smallest patch that brings a status and its `Ready` where they have to be. Pure; for kinds that are one AWS thing.
+"""The smallest patch that brings a status and its `Ready` where they have to be. Pure; for kinds that are one AWS thing
 
 `lastUpdatedAt` moves only with something else than `lastCheckedAt`, so `changed` here is also what a role reports.
 """
