@@ -23,7 +23,7 @@ from runner.localdev.ec2.credentials import CREDENTIALS
 from runner.localdev.ec2.faults import Fault
 from runner.localdev.narrator import Narrator
 from runner.localdev.state import PlaneOptions
-from runner.localdev.story import DemoOptions, Story
+from runner.localdev.story import DemoOptions, Story, interruptible
 from runner.settings import environment
 
 _PROJECT = Path(__file__).resolve().parents[1]
@@ -57,7 +57,10 @@ CASES = (
     Case(
         title="Wrong credentials",
         spec={**_MACHINE, "credentialsSecretRef": {"name": "wrong"}},
-        secret={"AWS_ACCESS_KEY_ID": "AKIAWRONG", "AWS_SECRET_ACCESS_KEY": "wrong"},
+        secret={
+            "AWS_ACCESS_KEY_ID": "AKIA0000000000000000",
+            "AWS_SECRET_ACCESS_KEY": "nobody/has/a/key/such/as/this/one/0000000",
+        },
         action="DescribeInstances",
         code="AuthFailure",
     ),
@@ -162,7 +165,8 @@ class Seen(Story):
 def main() -> None:
     """Print it."""
     options = DemoOptions(project=_PROJECT, environ=environment())
-    Seen(options=options, narrator=Narrator(stream=sys.stdout)).run()
+    with interruptible():
+        Seen(options=options, narrator=Narrator(stream=sys.stdout)).run()
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ ec2instances.aws.ansible-operator.io. Without --write it only tells what it woul
 Each object is written as it is (a patch with nothing in it), so nothing of it changes; then the old
 versions are taken off the CRD's status.storedVersions, and a later CRD may leave them out. Run it when
 the new CRD has been applied for a minute, so that every API server knows it. It uses $KUBECONFIG and
-needs the right to list and patch the objects, and to update customresourcedefinitions/status.
+needs the right to list and patch the objects, to get and list customresourcedefinitions, and to update their status.
 """
 
 

@@ -8,7 +8,7 @@ https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resou
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from runner.errors import Call, ConfigError, Gone, KubeError, NotFound
@@ -80,15 +80,14 @@ async def migrate(kube: KubeClient, migration: Migration, *, write: bool, report
         ConfigError: the CRD was changed meanwhile.
         KubeError: objects could not be listed, or the CRD could not be written.
     """
-    objects, failures = 0, list[str]()
-    async for item in _all(kube, migration.resource, page=page):
-        objects += 1
-        if write and (failure := await _rewrite(kube, item, resource=migration.resource)):
+    names, failures = await _all(kube, migration.resource, page=page), list[str]()
+    for namespace, name in names if write else ():
+        if failure := await _rewrite(kube, name, namespace=namespace, resource=migration.resource):
             report(failure)
             failures.append(failure)
     if write and not failures:
         await _forget_old(kube, migration)
-    return Result(objects=objects, failures=tuple(failures))
+    return Result(objects=len(names), failures=tuple(failures))
 
 
 def _names_of(crd: Object) -> set[str]:
@@ -113,10 +112,13 @@ def _migration_of(crd: Object) -> Migration:
     return Migration(crd=crd, resource=resource, old=tuple(old))
 
 
-async def _all(kube: KubeClient, resource: Resource, *, page: int) -> AsyncIterator[Object]:
-    """Give the metadata of all objects, page by page; an expired list begins again, which does no harm."""
+async def _all(kube: KubeClient, resource: Resource, *, page: int) -> Sequence[tuple[str, str]]:
+    """Return namespace and name of all objects; a list that expires between its pages begins again.
+
+    They are listed before the first one is written, as that may take longer than a list lives.
+    """
     call = Call(verb="list", resource=resource.label())
-    token = ""
+    found, token = list[tuple[str, str]](), ""
     while True:
         query = [("limit", str(page)), *([("continue", token)] if token else [])]
         try:
@@ -124,22 +126,21 @@ async def _all(kube: KubeClient, resource: Resource, *, page: int) -> AsyncItera
         except Gone:
             if not token:
                 raise
-            token = ""
+            found, token = [], ""
             continue
-        for item in answer.get("items") or []:
-            yield item
+        found += [(namespace_of(item), name_of(item)) for item in answer.get("items") or []]
         token = answer.get("metadata", {}).get("continue") or ""
         if not token:
-            return
+            return found
 
 
-async def _rewrite(kube: KubeClient, item: Object, *, resource: Resource) -> str:
+async def _rewrite(kube: KubeClient, name: str, *, namespace: str, resource: Resource) -> str:
     """Write an object as it is; return why that was not possible, empty where it was, or where it has gone."""
-    namespace, name = namespace_of(item), name_of(item)
     try:
         await kube.patch(resource, namespace=namespace, name=name, body={})
-    except NotFound:
-        return ""
+    except NotFound as error:
+        # an API server that doesn't know the version yet answers 404 for every object
+        return "" if error.names_object else str(error)
     except KubeError as error:
         return str(error)
     return ""

@@ -51,7 +51,10 @@ EDITS = (
     Edit(
         title="Somebody sets a label while both runs are under way",
         name="labelled",
-        lines=(("label", "byerror/labelled", "team=blue"), ("label", "onconflict/labelled", "team=blue")),
+        lines=(
+            ("label", "byerror/labelled", "team=blue", "--overwrite"),
+            ("label", "onconflict/labelled", "team=blue", "--overwrite"),
+        ),
         costs="A label is nothing that a run depends on: the repeated steps were for nothing.",
     ),
     Edit(

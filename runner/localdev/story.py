@@ -57,6 +57,7 @@ class Story:
         self.namespace: tuple[str, ...] = ()
         """Arguments for kubectl that name the namespace."""
         self._interrupted = False
+        self._operators: list[OperatorProcess] = []
 
     def run(self) -> None:
         """Tell it all; raise `LocalPlaneError` with a reason where a chapter cannot end well."""
@@ -108,6 +109,7 @@ class Story:
             follower=follower,
         )
         operator.start(arguments=["--graceful-shutdown-timeout=5s", *arguments])
+        self._operators.append(operator)
         stack.callback(operator.stop)
         stack.push(self._tell_interrupt)
         self.wait("the operator to be ready", operator.ready)
@@ -142,9 +144,15 @@ class Story:
         return found
 
     def wait(self, what: str, condition: Callable[[], bool]) -> None:
-        """Poll *condition*; a person watches, so ten looks a second are enough."""
+        """Poll *condition*; a person watches, so ten looks a second are enough.
+
+        Raises:
+            LocalPlaneError: it stays false, or an operator has ended meanwhile.
+        """
         end = time.monotonic() + LIMIT
         while not condition():
+            for operator in self._operators:
+                operator.ready()
             if time.monotonic() > end:
                 raise LocalPlaneError(f"waited {LIMIT:.0f} s in vain for {what}")
             time.sleep(0.1)

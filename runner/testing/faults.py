@@ -261,10 +261,8 @@ class HttpFaultProxy:
                 await self._copy(answer, response, path=record.path if record.is_watch else "")
                 await response.write_eof()
                 return response
-        except aiohttp.ClientError:
+        except (aiohttp.ClientError, ConnectionError):  # of the API server, or the client went away
             return _abort(request)
-        except ConnectionError:  # the client went away
-            return web.Response(status=499)
 
     async def _copy(self, answer: aiohttp.ClientResponse, response: web.StreamResponse, *, path: str) -> None:
         if not path or answer.status != 200:

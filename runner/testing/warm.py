@@ -25,13 +25,14 @@ _WITHIN = ("Runs are started cold", "Playbooks are started cold", "Modules are s
 """What the log tells, once per reason, of what a fork server starts anew instead of forking it."""
 
 
-def environ_of_tests(*also_without: str) -> dict[str, str]:
-    """Return the environment that runs of tests have, and their fork server: what differs between tests is left out.
+def environ_of_tests(*without: str) -> dict[str, str]:
+    """Return the environment that runs of tests have: that of the tests, but for names that begin as in *without*.
 
-    pytest tells each test's name in a variable; *also_without* are the beginnings of further names to leave out.
+    pytest tells each test's name in a variable. Where `PYTEST_` isn't left out of the runs' environment and of their
+    fork server's, each run is started cold within the server.
     """
-    without = ("ANSIBLE_", "VIRTUAL_", "PYTEST_", *also_without)
-    return {name: value for name, value in environment().items() if not name.startswith(without)}
+    left_out = ("ANSIBLE_", "VIRTUAL_", *without)
+    return {name: value for name, value in environment().items() if not name.startswith(left_out)}
 
 
 class SharedWarm:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Container
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -21,6 +21,8 @@ from runner.testing.faults import HttpFaultProxy, RequestRecord
 _NOT_COUNTED = re.compile(r"/leases\b|[?&]watch=|^/(apis?(/[^/]+)?(/v\d\w*)?|version|openapi/.*)/?(\?.*)?$")
 """What a process does by itself: leader election, watches, discovery."""
 
+_NAMES = re.compile(r"\b(call|moment)\d+\b|test-[0-9a-f]{8}")
+
 Chosen = Callable[[str], object]
 
 
@@ -31,8 +33,8 @@ class CrashGate:
         """Hold nothing."""
         self.calls: list[str] = []
         """`GET /api/...` with the body behind it, or `AWS RunInstances`."""
-        self.held = ""
-        """The call whose answer is held, or was."""
+        self.held = self.held_key = ""
+        """The call whose answer is held, or was; and its `key`."""
         self.reached = asyncio.Event()
         self._chosen: Chosen | None = None
         self._released = asyncio.Event()
@@ -40,14 +42,20 @@ class CrashGate:
     def arm(self, chosen: Chosen) -> None:
         """Forget all calls, and hold the answer to the first one from now on that *chosen* takes."""
         self.calls.clear()
-        self.held = ""
+        self.held = self.held_key = ""
         self.reached.clear()
         self._released = asyncio.Event()
         self._chosen = chosen
 
-    def arm_at(self, number: int) -> None:
-        """Hold the answer to the call with this *number*, from 1 on."""
-        self.arm(lambda _call: len(self.calls) == number)
+    def arm_beyond(self, known: Container[str]) -> None:
+        """Hold the answer to the first call that is none of *known*, as `key` tells them."""
+        self.arm(lambda _call: self.key not in known)
+
+    @property
+    def key(self) -> str:
+        """Return what the newest call is, whatever the object is called, and which one of its kind."""
+        shapes = [_NAMES.sub("NAME", call.split("?")[0].split(" {")[0]) for call in self.calls]
+        return f"{shapes[-1]} ({shapes.count(shapes[-1])})"
 
     def disarm(self) -> None:
         """Hold nothing any more, and let go what is held."""
@@ -55,13 +63,18 @@ class CrashGate:
         self._released.set()
 
     async def passed(self, call: str) -> None:
-        """Take note of a *call* that was carried out; return when its answer may go."""
+        """Take note of a *call* that was carried out; return if its answer may go.
+
+        Raises:
+            ConnectionResetError: it was held, and nobody shall hear of it.
+        """
         self.calls.append(call)
         if self._chosen is None or self.reached.is_set() or not self._chosen(call):
             return
-        self.held = call
+        self.held, self.held_key = call, self.key
         self.reached.set()
         await self._released.wait()
+        raise ConnectionResetError("the answer was held until its caller was killed")
 
     async def kubernetes(self, record: RequestRecord) -> None:
         """Take note of a request to the API server."""
@@ -90,7 +103,11 @@ async def _aws(gate: CrashGate, *, endpoint: str) -> AsyncIterator[str]:
             url = endpoint + request.path_qs
             async with session.request(request.method, url, headers=headers, data=body) as answer:
                 data = await answer.read()
-            await gate.passed(f"AWS {_action(request, body)}")
+            try:
+                await gate.passed(f"AWS {_action(request, body)}")
+            except ConnectionResetError:
+                if request.transport is not None:
+                    request.transport.abort()
             return web.Response(status=answer.status, body=data, content_type=answer.content_type)
 
         application = web.Application(client_max_size=0)

@@ -46,7 +46,7 @@ _RECAP = re.compile(r"^localhost\s*: ok=(\d+)\s+changed=(\d+).*failed=(\d+)", re
 
 def environ_of_runs(endpoint: str) -> dict[str, str]:
     """Return the environment of runs for the emulator at *endpoint*; their fork server has it too, so they are warm."""
-    return {**environ_of_tests("AWS_"), **_aws(endpoint)}
+    return {**environ_of_tests("AWS_", "PYTEST_"), **_aws(endpoint)}
 
 
 def _aws(endpoint: str) -> dict[str, str]:

@@ -20,8 +20,9 @@ from runner.kube.client import KubeClient
 from runner.kube.discovery import Resource
 from runner.kube.objects import GVK, Object, generation_of, resource_version_of
 from runner.localdev.plane import ControlPlane
-from runner.settings import environment
+from runner.settings import KubeSettings, environment
 from runner.testing.cluster import CRDS, crd, install_crd, wait_until
+from runner.testing.faults import HttpFaultProxy, Rule
 
 ROOT = Path(__file__).parents[3]
 SIZED: Object = {
@@ -150,6 +151,18 @@ async def test_an_object_that_is_refused_keeps_the_old_version_listed(scene: Sce
     assert "o1" in told
     assert "one is not a size" in told
     assert "1 of 3 objects could not be written" in told
+    assert await scene.stored() == ["v1alpha1", "v1beta1"]
+
+
+async def test_a_server_that_lacks_the_version_yet_keeps_the_old_one_listed(scene: Scene, tmp_path: Path) -> None:
+    """A 404 that is about no object, as of an API server that doesn't serve the version, is no object that has gone."""
+    async with HttpFaultProxy(upstream_kubeconfig=scene.kubeconfig) as proxy:
+        proxy.rule(Rule(method="PATCH", path="/v1beta1/", status=404))
+        settings = KubeSettings(kubeconfig=str(proxy.kubeconfig(tmp_path / "kubeconfig")))
+        async with KubeClient(settings=settings) as kube:
+            plan = await migration.find(kube, scene.name)
+            result = await migration.migrate(kube, plan, write=True, report=print)
+    assert (result.objects, len(result.failures)) == (3, 3)
     assert await scene.stored() == ["v1alpha1", "v1beta1"]
 
 

@@ -70,16 +70,18 @@ def main() -> None:
     kinds |= {"on_conflict": {"type": "str", "required": True, "choices": ["fail", "write_again"]}}
     module = AnsibleModule(argument_spec=kinds)
     given = module.params
+    # ansible-core 2.18 gives texts where a template makes numbers
+    status = {key: int(value) if key != "phase" else value for key, value in given["status"].items()}
     config.load_kube_config()
     api = client.CustomObjectsApi()
     group, _, version = given["api_version"].partition("/")
     where = {"group": group, "version": version, **{key: given[key] for key in ("plural", "name", "namespace")}}
-    first = said = _write(api, where=where, version=given["resource_version"], status=given["status"])
+    first = said = _write(api, where=where, version=given["resource_version"], status=status)
     for _ in range(_TRIES):
         if not said or given["on_conflict"] == "fail":
             break
         live = api.get_namespaced_custom_object(**where)
-        said = _write(api, where=where, version=live["metadata"]["resourceVersion"], status=given["status"])
+        said = _write(api, where=where, version=live["metadata"]["resourceVersion"], status=status)
     module.exit_json(changed=not said, rc=1 if said else 0, msg=said or "written", conflict=first)
 
 
