@@ -6,7 +6,6 @@ import click
 
 from runner.cli.commands import LazyCommand, RootGroup
 from runner.cli.completion import SHELLS, script
-from runner.cli.migrate import migrate
 from runner.cli.run import run
 from runner.cli.version import version
 
@@ -63,7 +62,13 @@ def help_(context: click.Context, *, names: tuple[str, ...]) -> None:
 
 cli.add_command(run)
 cli.add_command(version)
-cli.add_command(migrate)
+cli.add_command(
+    LazyCommand(
+        "migrate",
+        target="runner.cli.migrate:migrate",
+        short_help="Bring stored objects to the version that their CRD stores today",
+    )
+)
 cli.add_command(
     LazyCommand(
         "dev",

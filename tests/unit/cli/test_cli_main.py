@@ -76,7 +76,7 @@ def test_without_a_command_the_help_is_printed() -> None:
 
     assert result.exit_code == 0
     commands = re.findall(r"^  (\w+) {2,}", result.stdout.partition("Commands:")[2], flags=re.MULTILINE)
-    assert commands == ["completion", "demo", "dev", "help", "run", "version"]
+    assert commands == ["completion", "demo", "dev", "help", "migrate", "run", "version"]
 
 
 def test_an_unknown_command_ends_with_1() -> None:
@@ -156,7 +156,7 @@ def test_completion_without_a_shell_tells_how_to_use_it() -> None:
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ([""], ["completion", "demo", "dev", "help", "run", "version"]),
+        ([""], ["completion", "demo", "dev", "help", "migrate", "run", "version"]),
         (["completion", "p"], ["powershell"]),
         (["run", "--metrics-"], ["--metrics-bind-address", "--metrics-secure", "--metrics-require-rbac"]),
         (["run", "--ansible-log-events", ""], ["nothing", "tasks", "everything"]),
