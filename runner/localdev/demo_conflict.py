@@ -11,6 +11,7 @@ import contextlib
 import json
 import re
 import select
+import shlex
 import shutil
 import sys
 import threading
@@ -121,7 +122,7 @@ class ConflictDemo(Story):
         say("Both runs are held before they write the status. In another terminal:")
         say(f"  export KUBECONFIG={self.kubeconfig}")
         for line in edit.lines:
-            say(f"  kubectl {' '.join(line)}")
+            say(f"  kubectl {shlex.join(line)}")
         if self._person.isatty():
             say(f"Then press Enter; without an edit of yours within {_PATIENCE:.0f} s, the story does it itself.")
             ready, _, _ = select.select([self._person], [], [], _PATIENCE)
