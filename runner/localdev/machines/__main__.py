@@ -26,7 +26,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 )
 def main(*, ec2: str, server: str, pki: Path, disks: Path, ready_file: Path | None) -> None:
     """Boot the instances of an EC2 emulator by their user data."""
-    ended = threading.Event()
+    ended, broken = threading.Event(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: ended.set())
     try:
@@ -40,9 +40,15 @@ def main(*, ec2: str, server: str, pki: Path, disks: Path, ready_file: Path | No
         if ready_file is not None:
             ready_file.touch(mode=0o600)
 
-    simulator.start(looked=looked)
+    def died() -> None:
+        broken.set()
+        ended.set()
+
+    simulator.start(looked=looked, died=died)
     ended.wait()
     simulator.stop()
+    if broken.is_set():  # its traceback is above
+        raise click.ClickException("the simulator of machines can't go on")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ register are never touched.
 from __future__ import annotations
 
 import http.client
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from runner.kube.objects import Object, conditions_of, name_of, uid_of
@@ -29,17 +29,18 @@ class CloudController:
         self._logger = logger
         self._found = True
 
-    def step(self, states: Mapping[str, str]) -> None:
-        """Look once; *states* has the state of each instance by its id."""
-        if not states and not self._found:
+    def step(self, states: Callable[[], Mapping[str, str]]) -> None:
+        """Look once; *states* returns the newest known state of each instance by its id."""
+        if not states() and not self._found:
             return  # nothing was there, and nothing came
         answer = self._api.get(COLLECTION)
         if answer is None:
             return  # the API server is away; there is a next time
         nodes = [node for node in answer["items"] if _instance(node)]
         self._found = bool(nodes)
+        known = states()  # newer than the Nodes: a machine is known before it boots, so one with a Node isn't missing
         for node in nodes:
-            state = states.get(_instance(node), "terminated")
+            state = known.get(_instance(node), "terminated")
             ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions_of(node))
             if ready:
                 self._lift(node)

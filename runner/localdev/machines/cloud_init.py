@@ -9,6 +9,7 @@ import base64
 import binascii
 import email
 import gzip
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,5 +105,5 @@ def _content(entry: Mapping[str, Any]) -> str:
         if "gz" in encoding:
             raw = gzip.decompress(raw)
         return raw.decode()
-    except (binascii.Error, OSError, EOFError, UnicodeDecodeError) as error:
+    except (binascii.Error, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise LocalPlaneError(f"the file {entry.get('path')} in the user data isn't {encoding}: {error}") from error

@@ -48,10 +48,10 @@ def find_authority(join: Join, *, patience: Patience) -> str:
     if signature is not None and not is_signed(content, signature=str(signature), ident=ident, secret=secret):
         raise LocalPlaneError(f"the signature of the token id {ident} in cluster-info is of another secret")
     authority = _authority_in(content)
-    if not join.unsafe and not _is_pinned(authority, join=join):
+    if not is_trusted(authority, join=join):
         found = ", ".join(hashes_of(authority)) or "none"
         raise LocalPlaneError(f"none of the pinned hashes is that of the cluster's CA (it has {found})")
-    secured = _read(Api(join.server, context=ssl.create_default_context(cadata=authority)), patience=patience)
+    secured = _read(Api(join.server, context=trusting(authority)), patience=patience)
     if secured.get("kubeconfig") != data.get("kubeconfig"):
         raise LocalPlaneError("cluster-info is another one over a secured connection")
     return authority
@@ -95,9 +95,24 @@ def bundle_hashes(authority: str) -> list[str]:
     return [f"sha256:{hashlib.sha256(raw).hexdigest()}" for raw in (authority.encode(), *roots)]
 
 
-def _is_pinned(authority: str, *, join: Join) -> bool:
+def is_trusted(authority: str, *, join: Join) -> bool:
+    """Tell whether *join* lets its machine believe a discovered *authority*; a hash counts even if none is needed."""
+    if join.unsafe and not join.pins:
+        return True
     known: Sequence[str] = bundle_hashes(authority) if join.style == K3S else hashes_of(authority)
     return any(pin.lower() in known for pin in join.pins)
+
+
+def trusting(authority: str) -> ssl.SSLContext:
+    """Return what trusts the certificates of *authority* and no others.
+
+    Raises:
+        LocalPlaneError: there is no certificate in it.
+    """
+    try:
+        return ssl.create_default_context(cadata=authority)
+    except ssl.SSLError as error:
+        raise LocalPlaneError(f"the CA of the cluster is no certificate: {error}") from error
 
 
 def _read(api: Api, *, patience: Patience) -> Mapping[str, Any]:
@@ -105,7 +120,7 @@ def _read(api: Api, *, patience: Patience) -> Mapping[str, Any]:
     while True:
         try:
             status, raw = api.send("GET", _PATH)
-        except ssl.SSLError as error:
+        except ssl.SSLCertVerificationError as error:
             raise LocalPlaneError(f"the API server can't be trusted: {error}") from error
         except (OSError, http.client.HTTPException) as error:
             patience(f"the API server does not answer: {error}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runner.errors import LocalPlaneError
+
+_NO = {"0", "f", "false"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,10 +21,12 @@ class KubeletFlags:
     max_pods: int = 0
 
 
-def options_of(words: Sequence[str], *, taking: str = "") -> tuple[dict[str, list[str]], list[str]]:
+def options_of(
+    words: Sequence[str], *, taking: str = "", switches: Collection[str] = ()
+) -> tuple[dict[str, list[str]], list[str]]:
     """Return the options, each with all its values, and the words that belong to none.
 
-    The value of the option *taking* may begin with a dash.
+    The value of the option *taking* may begin with a dash; *switches* have a value only after a `=`.
     """
     options: dict[str, list[str]] = {}
     others: list[str] = []
@@ -32,7 +36,7 @@ def options_of(words: Sequence[str], *, taking: str = "") -> tuple[dict[str, lis
         following = words[position + 1] if position + 1 < len(words) else "-"
         if not name.startswith("-"):
             others.append(words[position])
-        elif equals or (following.startswith("-") and name != taking):
+        elif equals or name in switches or (following.startswith("-") and name != taking):
             options.setdefault(name, []).append(value)
         else:
             options.setdefault(name, []).append(following)
@@ -44,6 +48,11 @@ def options_of(words: Sequence[str], *, taking: str = "") -> tuple[dict[str, lis
 def last(options: Mapping[str, Sequence[str]], *names: str) -> str:
     """Return the last value of the first option of *names* that is given, empty where none is."""
     return next((options[name][-1] for name in names if options.get(name)), "")
+
+
+def is_set(options: Mapping[str, Sequence[str]], name: str) -> bool:
+    """Tell whether the switch *name* is given, and not with a value that means no."""
+    return name in options and last(options, name).lower() not in _NO
 
 
 def kubelet_flags(options: Mapping[str, Sequence[str]]) -> KubeletFlags:

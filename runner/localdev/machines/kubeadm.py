@@ -13,6 +13,7 @@ from runner.localdev.machines.cloud_init import Boot
 from runner.localdev.machines.flags import (
     KubeletFlags,
     bare,
+    is_set,
     kubelet_flags,
     last,
     listed,
@@ -22,6 +23,9 @@ from runner.localdev.machines.flags import (
 )
 from runner.localdev.machines.join import KUBEADM, Join, decoded, read_yaml, written_file
 
+_UNSAFE = "--discovery-token-unsafe-skip-ca-verification"
+_SWITCHES = {_UNSAFE, "--control-plane", "--experimental-control-plane", "--dry-run"}
+"""What `kubeadm join` has of options without a value."""
 _NODE_ENV = "node.env"
 _EXTRA_ARGS = re.compile(r"^\s*(?:export\s+)?KUBELET_EXTRA_ARGS=(.*)$", re.MULTILINE)
 _ENTRY = re.compile(r"^(NODE_LABELS|NODE_TAINTS)=['\"]?([^'\"\n]*)", re.MULTILINE)
@@ -34,7 +38,7 @@ def kubeadm_join(words: Sequence[str], *, boot: Boot) -> Join:
     Raises:
         LocalPlaneError: something is missing or can't be read.
     """
-    options, others = options_of(words)
+    options, others = options_of(words, switches=_SWITCHES)
     flags = _extra_args(boot)
     if "--config" in options:
         return _kubeadm_config(last(options, "--config"), boot=boot, flags=flags)
@@ -50,7 +54,7 @@ def kubeadm_join(words: Sequence[str], *, boot: Boot) -> Join:
             server=f"https://{others[0].removeprefix('https://')}",
             token=last(options, "--token") or last(options, "--discovery-token"),
             pins=tuple(listed(options.get("--discovery-token-ca-cert-hash", ()))),
-            unsafe="--discovery-token-unsafe-skip-ca-verification" in options,
+            unsafe=is_set(options, _UNSAFE),
             flags=own,
         )
     )

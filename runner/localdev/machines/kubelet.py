@@ -26,7 +26,7 @@ from runner.localdev.api import Api
 from runner.localdev.cache import kubernetes_version
 from runner.localdev.components import FAKE_NODE_LABEL, FAKE_NODE_VALUE
 from runner.localdev.machines.capacity import capacity_of
-from runner.localdev.machines.discovery import Patience
+from runner.localdev.machines.discovery import Patience, trusting
 from runner.localdev.machines.join import EKS, Join
 from runner.localdev.machines.metadata import Metadata
 from runner.localdev.nodes import COLLECTION, fake_node
@@ -93,12 +93,12 @@ def certificate(api: Api, *, name: str, patience: Patience) -> bytes:
 
 
 def bootstrap_api(join: Join, *, authority: str) -> Api:
-    """Return the API server as somebody with no more than the bootstrap token sees it."""
-    try:
-        context = ssl.create_default_context(cadata=authority)
-    except ssl.SSLError as error:
-        raise LocalPlaneError(f"the CA in the user data is no certificate: {error}") from error
-    return Api(join.server, context=context, token=join.token)
+    """Return the API server as somebody with no more than the bootstrap token sees it.
+
+    Raises:
+        LocalPlaneError: *authority* is no certificate.
+    """
+    return Api(join.server, context=trusting(authority), token=join.token)
 
 
 def node_api(server: str, *, authority: str, credentials: Path) -> Api:
@@ -182,7 +182,7 @@ class _Calls:
         while True:
             try:
                 status, raw = self.api.send(method, path, body=body, content_type=content_type)
-            except ssl.SSLError as error:
+            except ssl.SSLCertVerificationError as error:
                 raise LocalPlaneError(f"the API server can't be trusted: {error}") from error
             except (OSError, http.client.HTTPException) as error:
                 self.patience(f"the API server does not answer: {error}")

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from runner.errors import LocalPlaneError
@@ -28,13 +29,17 @@ class PowerLost(Exception):
     """The instance, or the whole simulation, stopped in the middle of something."""
 
 
+class InstanceGone(Exception):
+    """The emulator doesn't know the instance any more."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
     """What all machines share."""
 
     disks: Disks
     user_data: Callable[[str], str]
-    """Returns the user data of an instance."""
+    """Returns the user data of an instance; LookupError: there is no such instance."""
     eks: Callable[[Join], Join]
     """Completes a join to EKS: the token in the place of the machine's IAM role, the cluster's address and CA."""
     limit: float
@@ -62,14 +67,15 @@ class Machine:
         """Boot: the user data at the first time, the kubelet every time.
 
         Raises:
-            LocalPlaneError: the kubelet couldn't register its Node; it tries again.
+            LocalPlaneError: the kubelet couldn't register its Node, or EKS doesn't answer; it is tried again.
             PowerLost: the instance stopped meanwhile.
+            InstanceGone: there is no such instance any more.
         """
         self._cut.clear()
         ident = self._metadata.instance_id
         disk = self._shared.disks.read(ident)
         if disk is None:
-            disk = self._first_boot(self._shared.user_data(ident))
+            disk = self._first_boot(self._user_data())
         if disk.node is None:
             return
         name = disk.node["metadata"]["name"]
@@ -105,22 +111,41 @@ class Machine:
         """Throw the disk away."""
         self._shared.disks.remove(self._metadata.instance_id)
 
+    def _user_data(self) -> str:
+        try:
+            return self._shared.user_data(self._metadata.instance_id)
+        except LookupError as error:
+            raise InstanceGone from error
+
     def _first_boot(self, user_data: str) -> Disk:
         """Do what cloud-init does once in the life of an instance, whether it goes well or not."""
+        join: Join | None = None
         credentials = b""
         try:
-            join = styles.find(boot(user_data, metadata=self._metadata))
-            if join is None:
-                self._logger.info("The machine runs; its user data joins no cluster")
-                disk = Disk(reason="the user data joins no cluster")
-            else:
-                disk, credentials = self._join(self._shared.eks(join) if join.style == EKS else join)
+            with _understanding():
+                join = self._join_in(user_data)
+            disk = Disk(reason="the user data joins no cluster")
         except LocalPlaneError as error:
             disk = self._not_joined(error)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:  # of another shape than its kind has
-            disk = self._not_joined(LocalPlaneError(f"the user data can't be understood: {error!r}"))
+        if join is not None:
+            if join.style == EKS:
+                join = self._shared.eks(join)  # ours, not the machine's: where it fails, the whole boot is tried again
+            try:
+                with _understanding():
+                    disk, credentials = self._join(join)
+            except LocalPlaneError as error:
+                disk = self._not_joined(error)
         self._shared.disks.write(self._metadata.instance_id, disk, credentials=credentials)
         return disk
+
+    def _join_in(self, user_data: str) -> Join | None:
+        booted = boot(user_data, metadata=self._metadata)
+        join = styles.find(booted)
+        if join is None and (named := styles.named(user_data, boot=booted)):
+            self._logger.warning("The machine runs; its user data names a program that joins, but no join", found=named)
+        elif join is None:
+            self._logger.info("The machine runs; its user data joins no cluster")
+        return join
 
     def _not_joined(self, error: LocalPlaneError) -> Disk:
         self._logger.error("The machine did not join; cloud-init does not try again", error=error)
@@ -153,6 +178,15 @@ class Machine:
             pause = min(pause * 1.5, _LONGEST_PAUSE)
 
         return wait
+
+
+@contextlib.contextmanager
+def _understanding() -> Iterator[None]:
+    """Say so where something of the user data has another shape than its kind has."""
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise LocalPlaneError(f"the user data can't be understood: {error!r}") from error
 
 
 def completed_by_eks(join: Join, *, server: str, authority: str, token: str) -> Join:

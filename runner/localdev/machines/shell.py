@@ -2,7 +2,8 @@
 
 Nothing is executed. `cloud_init` gives scripts to it, `styles` looks for the joining command in what comes out. Every
 branch counts as taken, a function's body as called once; what a command prints is known for `echo`, `printf`, `cat`,
-`base64 -d`, `tee` and for questions to the metadata service.
+`base64 -d`, `tee` and for questions to the metadata service. What starts other commands, such as `sudo` and `timeout`,
+is looked through.
 """
 
 from __future__ import annotations
@@ -11,17 +12,29 @@ import base64
 import binascii
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-_HEREDOC = re.compile(r"<<(-?)\s*(['\"]?)(\w+)\2")
+_HEREDOC = re.compile(r"(?<!<)<<(?!<)(-?)[ \t]*(\\|['\"]?)([\w.-]+)['\"]?")
+_COMMENT = re.compile(r"""(\\.|'[^']*(?:'|\Z)|"(?:\\.|[^"\\])*(?:"|\Z))|(?:\A|(?<=[\s;&|()]))#[^\n]*""", re.DOTALL)
+"""A comment, or in its group what may hold a `#` that begins none."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?[-=]([^}]*))?\})")
 _PLACEHOLDER = re.compile("\x02(\\d+)\x02")
 _BACKTICKS = re.compile(r"`([^`]*)`")
-_HEREDOC_MARK = "\x03"
-_KEYWORDS = {"if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "fi", "done", "exec", "sudo", "eval"}
+_HEREDOC_MARK = re.compile("\x03(\\d+)")
+_KEYWORDS = {"if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "fi", "done", "eval"}
+_STARTERS: Mapping[str, Set[str]] = {
+    "sudo": {"-u", "-g", "-h", "-p", "-r", "-t", "-C", "-D", "-R", "-T", "-U", "--user", "--group", "--chdir"},
+    "timeout": {"-k", "-s", "--kill-after", "--signal"},
+    "env": {"-u", "-C", "--unset", "--chdir"},
+    "nice": {"-n", "--adjustment"},
+    "ionice": {"-c", "-n"},
+    "exec": {"-a"},
+    **dict.fromkeys(("nohup", "setsid", "time", "command", "export", "readonly", "local", "declare"), frozenset[str]()),
+}
+"""What stands before a command, and which of its options have a value."""
 _OPERATORS = set("();&|")
 _PIPES = {"|", "|&"}
 _SHELLS = {"sh", "bash", "dash"}
@@ -37,11 +50,13 @@ class Shell:
     files: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     commands: list[tuple[str, ...]] = field(default_factory=list)
+    bodies: list[tuple[str, bool]] = field(default_factory=list)
+    """Of all here-documents, by the number in their mark, and whether variables stand for their values there."""
 
     def read(self, script: str, *, depth: int = 0) -> None:
         """Read *script* to its end."""
-        for tokens, bodies, inner in _statements(script):
-            reader = _Statement(shell=self, bodies=bodies, inner=inner, depth=depth)
+        for tokens, inner in _statements(script, bodies=self.bodies):
+            reader = _Statement(shell=self, inner=inner, depth=depth)
             for pipeline in _split(tokens, _ends):
                 reader.pipeline(pipeline)
 
@@ -72,8 +87,18 @@ class Shell:
     def _output_of(self, command: str) -> str:
         words = command.split()
         if len(words) == 2 and words[0] == "cat":
+            if mark := _HEREDOC_MARK.fullmatch(words[1]):
+                return self.body(int(mark[1])).rstrip("\n")
             return self.files.get(self.expand(words[1]), "").rstrip("\n")
         return self.substitute(command)
+
+    def body(self, index: int) -> str:
+        """Return what a here-document says."""
+        text, is_open = self.bodies[index]
+        if not is_open:
+            return text
+        inner: list[str] = []
+        return self.expand(_without_substitutions(text, inner=inner), inner=inner)
 
 
 @dataclass(kw_only=True)
@@ -81,8 +106,6 @@ class _Statement:
     """Reads the commands of one logical line."""
 
     shell: Shell
-    bodies: Sequence[tuple[str, bool]]
-    """Of its here-documents, and whether variables stand for their values there."""
     inner: Sequence[str]
     """Of its command substitutions."""
     depth: int
@@ -96,11 +119,7 @@ class _Statement:
     def _command(self, tokens: list[str], *, stdin: str) -> str:
         """Read one command and return what it prints."""
         words, target, append, stdin = self._redirected(tokens, stdin=stdin)
-        while words and (words[0] in _KEYWORDS or words[0] == "export"):
-            words.pop(0)
-        while words and (found := _ASSIGNMENT.fullmatch(words[0])):
-            self.shell.variables[found[1]] = found[2]
-            words.pop(0)
+        words = self._without_starters(words)
         if words[:1] == ["for"] and words[2:3] == ["in"]:
             self.shell.variables[words[1]] = next(iter(words[3:]), "")
         if not words:
@@ -113,6 +132,22 @@ class _Statement:
         self.shell.run(words, depth=self.depth)
         return printed
 
+    def _without_starters(self, words: list[str]) -> list[str]:
+        """Return the command in *words*; keep what is assigned before it."""
+        while words:
+            first, *rest = words
+            starter = PurePosixPath(first).name
+            if found := _ASSIGNMENT.fullmatch(first):
+                self.shell.variables[found[1]] = found[2]
+            elif starter in _STARTERS:
+                while rest and rest[0].startswith("-"):
+                    rest = rest[2 if rest[0] in _STARTERS[starter] else 1 :]
+                rest = rest[1:] if starter == "timeout" else rest
+            elif first not in _KEYWORDS:
+                break
+            words = rest
+        return words
+
     def _redirected(self, tokens: list[str], *, stdin: str) -> tuple[list[str], str, bool, str]:
         """Return the words, the file that the output goes to, whether it is appended, and the input."""
         words: list[str] = []
@@ -120,12 +155,15 @@ class _Statement:
         position = 0
         while position < len(tokens):
             token = tokens[position]
-            if token.startswith(_HEREDOC_MARK):
-                stdin = self._body(int(token[1:]))
+            if mark := _HEREDOC_MARK.fullmatch(token):
+                stdin = self.shell.body(int(mark[1]))
+            elif token == "<<<" and position + 1 < len(tokens):  # noqa: S105 - a token of the shell's grammar
+                position += 1
+                stdin = f"{self._word(tokens[position])}\n"
             elif token in {">", ">>", ">|"} and position + 1 < len(tokens):
                 position += 1
                 target, append = self._word(tokens[position]), token == ">>"  # noqa: S105 - a token of the shell's grammar
-            elif token in {">&", "<", "<&"}:
+            elif token in {">&", "<", "<&", "<<"}:
                 position += 1
             else:
                 words.append(self._word(token))
@@ -134,13 +172,6 @@ class _Statement:
 
     def _word(self, token: str) -> str:
         return self.shell.expand(token, inner=self.inner)
-
-    def _body(self, index: int) -> str:
-        text, is_open = self.bodies[index]
-        if not is_open:
-            return text
-        inner: list[str] = []
-        return self.shell.expand(_without_substitutions(text, inner=inner), inner=inner)
 
 
 def _printed(words: Sequence[str], *, stdin: str, files: dict[str, str]) -> str:
@@ -195,42 +226,41 @@ def _split(tokens: Sequence[str], at: Callable[[str], bool]) -> Iterator[list[st
     yield part
 
 
-def _statements(script: str) -> Iterator[tuple[list[str], list[tuple[str, bool]], list[str]]]:
-    """Give each logical line's tokens, with its here-documents and substituted commands."""
+def _statements(script: str, *, bodies: list[tuple[str, bool]]) -> Iterator[tuple[list[str], list[str]]]:
+    """Give each logical line's tokens with its substituted commands; add its here-documents to *bodies*."""
     lines = script.splitlines()
     position = 0
     pending = ""
     while position < len(lines):
-        line = f"{pending}{lines[position]}"
+        line = _COMMENT.sub(lambda found: found[1] or "", f"{pending}{lines[position]}")
         position += 1
-        if not pending and line.lstrip().startswith("#"):
-            continue
         if line.endswith("\\"):
             pending = line[:-1]
             continue
-        bodies: list[tuple[str, bool]] = []
-        taken, position = _here_documents(line, lines=lines, position=position, bodies=bodies)
+        line, position = _here_documents(line, lines=lines, position=position, bodies=bodies)
         inner: list[str] = []
         try:
-            tokens = _tokens(_without_substitutions(taken, inner=inner))
+            tokens = _tokens(_without_substitutions(line, inner=inner))
         except ValueError:  # a quotation, or a substitution, that goes on in the next line
-            pending = f"{line}\n" if position < len(lines) else ""
+            pending = f"{line}\n"
             continue
         pending = ""
-        yield tokens, bodies, inner
+        yield tokens, inner
 
 
 def _here_documents(
     line: str, *, lines: Sequence[str], position: int, bodies: list[tuple[str, bool]]
 ) -> tuple[str, int]:
-    """Return *line* with a mark in the place of each here-document, and where the next line is; fill *bodies*."""
-    while found := _HEREDOC.search(line):
-        body: list[str] = []
-        while position < len(lines) and lines[position].strip() != found[3]:
-            body.append(lines[position].lstrip("\t") if found[1] else lines[position])
-            position += 1
-        position += 1
-        line = f"{line[: found.start()]} {_HEREDOC_MARK}{len(bodies)} {line[found.end() :]}"
+    """Return *line* with a mark in the place of each here-document, and where the next line is; add to *bodies*."""
+    start = 0
+    while found := _HEREDOC.search(line, start):
+        start = found.end()
+        ends = (number for number in range(position, len(lines)) if lines[number].strip() == found[3])
+        if (end := next(ends, -1)) < 0:
+            continue  # a shift of bits, or something quoted
+        body = [text.lstrip("\t") if found[1] else text for text in lines[position:end]]
+        front = f"{line[: found.start()]} \x03{len(bodies)} "
+        line, start, position = f"{front}{line[found.end() :]}", len(front), end + 1
         bodies.append(("".join(f"{text}\n" for text in body), not found[2]))
     return line, position
 
@@ -254,6 +284,4 @@ def _without_substitutions(line: str, *, inner: list[str]) -> str:
 def _tokens(line: str) -> list[str]:
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, ""
-    tokens = list(lexer)
-    comment = next((index for index, token in enumerate(tokens) if token.startswith("#")), len(tokens))
-    return tokens[:comment]
+    return list(lexer)

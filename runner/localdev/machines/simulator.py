@@ -24,11 +24,12 @@ from runner.localdev.ec2.records import InstanceRecord
 from runner.localdev.machines.cloud import CloudController
 from runner.localdev.machines.disks import Disks
 from runner.localdev.machines.join import Join
-from runner.localdev.machines.machine import Machine, PowerLost, Surroundings, completed_by_eks
+from runner.localdev.machines.machine import InstanceGone, Machine, PowerLost, Surroundings, completed_by_eks
 from runner.localdev.machines.metadata import Metadata
 from runner.logs import Logger
 
-_WORKERS = 16
+_WORKERS = 64
+"""They mostly wait: one whose token nobody signed does so for a whole minute, and mustn't hold up others."""
 _LONGEST_PAUSE = 30.0
 _ROLE_TOKEN_LIFETIME = timedelta(minutes=15)
 _ALIVE = {"pending", "running", "stopping", "stopped", "shutting-down"}
@@ -77,6 +78,11 @@ class _Seat:
     complaint: str = ""
 
 
+def pause_after(failures: int) -> float:
+    """Return the seconds before the next try: twice as many after each failure, up to half a minute."""
+    return min(_LONGEST_PAUSE, 0.5 * 2.0 ** min(failures, 10))
+
+
 class Simulator:
     """All machines of one emulator."""
 
@@ -110,14 +116,19 @@ class Simulator:
             logger=self._logger,
         )
 
-    def start(self, *, looked: Callable[[], None] = lambda: None) -> None:
-        """Begin; *looked* is called after the first look that the emulator answers."""
+    def start(self, *, looked: Callable[[], None] = lambda: None, died: Callable[[], None] = lambda: None) -> None:
+        """Begin.
+
+        Args:
+            looked: called after the first look that the emulator answers.
+            died: called where one of the two threads ends by an error, which is a bug.
+        """
         targets: Mapping[str, Callable[[], None]] = {
             "machines": functools.partial(self._follow, looked),
             "cloud": self._clean,
         }
         for name, target in targets.items():
-            thread = threading.Thread(target=target, name=name, daemon=True)
+            thread = threading.Thread(target=self._live, args=(target, died), name=name, daemon=True)
             self._threads.append(thread)
             thread.start()
 
@@ -127,6 +138,13 @@ class Simulator:
         for thread in self._threads:
             thread.join()
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _live(self, target: Callable[[], None], died: Callable[[], None], /) -> None:
+        try:
+            target()
+        finally:
+            if not self._ended.is_set():
+                died()
 
     def _follow(self, looked: Callable[[], None]) -> None:
         known, is_first = self._disks.known(), True
@@ -184,8 +202,8 @@ class Simulator:
                 seat.machine.switch_off()
         except PowerLost:
             seat.is_on = None
-        except LookupError:
-            seat.is_on = False  # the instance is gone since the look
+        except InstanceGone:
+            seat.is_on = False
         except (LocalPlaneError, OSError, http.client.HTTPException) as error:
             self._postpone(seat, error=error)
         else:
@@ -196,7 +214,7 @@ class Simulator:
         """Let it be tried again later, and say why once."""
         seat.is_on = None  # an answer may have been lost, and the Node be there
         seat.failures += 1
-        seat.not_before = time.monotonic() + min(_LONGEST_PAUSE, 0.5 * 2**seat.failures)
+        seat.not_before = time.monotonic() + pause_after(seat.failures)
         if str(error) != seat.complaint:
             seat.complaint = str(error)
             seat.machine.complain(error)
@@ -205,7 +223,7 @@ class Simulator:
         """Be the cloud controller."""
         while not self._ended.wait(self._pace.cloud):
             if self._states is not None:
-                self._cloud.step(self._states)
+                self._cloud.step(lambda: self._states or {})
 
     def _ask_eks(self, join: Join) -> Join:
         token = bootstrap.new_token(self._cluster.api(), lifetime=_ROLE_TOKEN_LIFETIME)

@@ -10,6 +10,14 @@ from runner.localdev.machines.join import Join
 from runner.localdev.machines.k3s import k3s_join, starts_agent
 from runner.localdev.machines.kubeadm import kubeadm_join
 
+_PROGRAMS = ("kubeadm", "k3s", "/etc/eks/bootstrap.sh", "nodeadm")
+
+
+def named(user_data: str, *, boot: Boot) -> str:
+    """Return the first program that joins machines of which *user_data* or a file that it writes speaks, or nothing."""
+    texts = [user_data, *boot.shell.files.values()]
+    return next((program for program in _PROGRAMS if any(program in text for text in texts)), "")
+
 
 def find(boot: Boot) -> Join | None:
     """Return the join that *boot* describes, None where it is no machine of a cluster.

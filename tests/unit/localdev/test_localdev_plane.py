@@ -12,7 +12,7 @@ from runner.errors import LocalPlaneError
 from runner.kube.objects import conditions_of, labels_of
 from runner.localdev import state
 from runner.localdev.assets import Assets, in_folder
-from runner.localdev.components import EC2, Layout, Ports, commands, component_environment
+from runner.localdev.components import EC2, MACHINES, Layout, Ports, commands, component_environment
 from runner.localdev.nodes import fake_node
 from runner.localdev.plane import ControlPlane, PlaneOptions
 from runner.localdev.processes import is_running
@@ -154,6 +154,12 @@ def test_an_unknown_component_is_answered_with_the_known(tmp_path: Path) -> None
     plane = ControlPlane(tmp_path, record=record(programs(tmp_path / "bin")))
     with pytest.raises(LocalPlaneError, match="no component 'kubelet'"):
         plane.kill_component("kubelet")
+
+
+def test_the_machines_are_ready_when_they_say_so(tmp_path: Path) -> None:
+    """What is missing of the machines alone is explained by their own log: no check of theirs is of another process."""
+    plane = ControlPlane(tmp_path, record=record(programs(tmp_path / "bin")))
+    assert {check.process for check in plane._checks_of_emulator(MACHINES)} == {MACHINES}
 
 
 def test_only_what_is_there_is_started(tmp_path: Path) -> None:

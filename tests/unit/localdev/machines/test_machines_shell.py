@@ -30,10 +30,24 @@ def read(script: str, **files: str) -> Shell:
         ('run "one\ntwo"', ("run", "one\ntwo")),
         ("A=b C=d run $C", ("run", "")),
         ("run one > /dev/null 2>&1", ("run", "one", "2")),
+        ("echo hi # don't\nrun one", ("run", "one")),
+        ("# don't \\\nrun one", ("run", "one")),
+        ("A=$(id # don't\n)\nrun $A", ("run", "me")),
+        ("run 'a # b' \"c # d\" e#f \\# # g", ("run", "a # b", "c # d", "e#f", "#")),
+        ("cat <<< hello\nrun one", ("run", "one")),
+        ("cat <<< EOF\nrun one\nEOF", ("run", "one")),
+        ("X=$((1<<20)) Y=$((1<<n))\nrun one", ("run", "one")),
+        ('echo "1 << x"\nrun one', ("run", "one")),
+        ("A=$(cat <<EOF\nx\nEOF\n)\nrun $A", ("run", "x")),
+        ("sudo -E -u root run one", ("run", "one")),
+        ("timeout -k 5 300 run one", ("run", "one")),
+        ("A=b sudo C=d env -i nohup run one", ("run", "one")),
+        ("if ! /usr/bin/timeout 300 run one; then false; fi", ("run", "one")),
+        ("readonly A=b\nrun $A", ("run", "b")),
     ],
 )
 def test_a_command_has_the_words_that_a_shell_gives_it(script: str, words: tuple[str, ...]) -> None:
-    """Quotes, continued lines, variables, substitutions, separators and comments are those of a shell."""
+    """Quotes, lines, variables, substitutions, separators, comments and what starts a command are those of a shell."""
     assert words in read(script).commands
 
 
@@ -49,10 +63,14 @@ def test_a_command_has_the_words_that_a_shell_gives_it(script: str, words: tuple
         (f"echo {base64.b64encode(b'secret').decode()} | base64 -d > /f", "secret"),
         ("for file in /f /g; do echo x > $file; done", "x\n"),
         ("cat > /f <<EOF\n$(id)\nEOF", "me\n"),
+        ("tee /f <<< $A", "1\n"),
+        ('cat <<< "a $A" > /f', "a 1\n"),
+        ("cat > /f <<'END-OF-IT' # don't\n# kept\nEND-OF-IT", "# kept\n"),
+        ("bash -c 'cat > /f <<EOF\na $A\nEOF'", "a 1\n"),
     ],
 )
 def test_a_file_has_the_content_that_the_script_gives_it(script: str, content: str) -> None:
-    """Here-documents, redirections and tee make files; a quoted delimiter leaves variables alone."""
+    """Here-documents, here-strings, redirections and tee make files; a quoted delimiter leaves variables alone."""
     assert read(f"A=1\n{script}").files["/f"] == content
 
 

@@ -93,6 +93,29 @@ def test_kubeadm_with_a_hash_on_its_command_line() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"sudo -E kubeadm join s:1 --token {TOKEN} {UNSAFE}",
+        f"timeout 300 kubeadm join s:1 --token {TOKEN} {UNSAFE}",
+        f"kubeadm join {UNSAFE} s:1 --token {TOKEN}",
+        f"kubeadm join --control-plane --token {TOKEN} {UNSAFE}=true s:1 # don't ask",
+    ],
+)
+def test_kubeadm_behind_other_programs_and_with_its_words_in_any_order(command: str) -> None:
+    """What starts kubeadm is looked through, and an option without a value doesn't swallow the address."""
+    join = found(f"#!/bin/sh\n{command}\n")
+    assert (join.server, join.token, join.unsafe) == ("https://s:1", TOKEN, True)
+
+
+def test_a_switch_that_says_no_is_off() -> None:
+    """--discovery-token-unsafe-skip-ca-verification=false asks for a hash as if it weren't there."""
+    with pytest.raises(LocalPlaneError, match="neither a CA nor"):
+        found(f"#!/bin/sh\nkubeadm join s:1 --token {TOKEN} {UNSAFE}=false\n")
+    join = found(f"#!/bin/sh\nkubeadm join s:1 --token {TOKEN} {UNSAFE}=false --discovery-token-ca-cert-hash {PIN}\n")
+    assert (join.unsafe, join.pins) == (False, (PIN,))
+
+
 @pytest.mark.parametrize("arguments", [{"node-labels": "a=b"}, [{"name": "node-labels", "value": "a=b"}]])
 def test_kubeadm_with_a_configuration(arguments: object) -> None:
     """A JoinConfiguration says it all, in the old form of extra arguments and in the new one."""
