@@ -19,7 +19,7 @@ import boto3
 
 from runner.errors import LocalPlaneError
 from runner.localdev.ec2.control import Ec2Control
-from runner.localdev.ec2.credentials import CREDENTIALS
+from runner.localdev.ec2.credentials import CREDENTIALS, client_environment
 from runner.localdev.ec2.faults import Fault
 from runner.localdev.narrator import Narrator
 from runner.localdev.state import PlaneOptions
@@ -92,9 +92,7 @@ class Seen(Story):
             if plane.ec2_endpoint is None:
                 raise LocalPlaneError("the EC2 emulator has no address; see the control plane's logs")
             self.environ |= {
-                "AWS_ENDPOINT_URL": plane.ec2_endpoint,
-                **CREDENTIALS,
-                "AWS_REGION": "us-east-1",
+                **client_environment(plane.ec2_endpoint),
                 "ANSIBLE_GATHERING": "explicit",
             }
             self.quiet("apply", "-k", "crds/")

@@ -19,7 +19,7 @@ import yaml
 from runner.errors import LocalPlaneError
 from runner.localdev import assets as programs
 from runner.localdev.ec2.control import Ec2Control
-from runner.localdev.ec2.credentials import CREDENTIALS
+from runner.localdev.ec2.credentials import client_environment
 from runner.localdev.ec2.server import Ec2Emulator
 from runner.localdev.operator_process import OperatorProcess
 from runner.localdev.state import PlaneOptions
@@ -56,10 +56,7 @@ class Demo(Story):
         endpoint = self._join_cluster(stack) if self.options.kubeconfig else self._start_plane(stack, folder=folder)
         self.environ |= {
             "KUBECONFIG": self.kubeconfig,
-            "AWS_ENDPOINT_URL": endpoint,
-            **CREDENTIALS,
-            "AWS_REGION": "us-east-1",
-            "AWS_DEFAULT_REGION": "us-east-1",
+            **client_environment(endpoint),
             "ANSIBLE_GATHERING": "explicit",  # as the manager in config/ runs
         }
         return endpoint

@@ -16,7 +16,7 @@ import yaml
 
 from runner.errors import LocalPlaneError
 from runner.localdev import bootstrap
-from runner.localdev.ec2.credentials import CREDENTIALS
+from runner.localdev.ec2.credentials import client_environment
 from runner.localdev.operator_process import OperatorProcess
 from runner.localdev.plane import ControlPlane
 from runner.localdev.state import PlaneOptions
@@ -58,10 +58,7 @@ class AutoscaleDemo(Story):
             options = PlaneOptions(nodes=1, ec2=True, join_instances=True)
             plane = self.start_plane(stack, folder=folder, options=options)
             self.environ |= {
-                "AWS_ENDPOINT_URL": str(plane.ec2_endpoint),
-                **CREDENTIALS,
-                "AWS_REGION": "us-east-1",
-                "AWS_DEFAULT_REGION": "us-east-1",
+                **client_environment(str(plane.ec2_endpoint)),
                 "ANSIBLE_GATHERING": "explicit",
             }
             return plane

@@ -17,7 +17,7 @@ from runner.errors import LocalPlaneError
 from runner.localdev import assets as programs
 from runner.localdev import bootstrap, state
 from runner.localdev.cache import Report, locked
-from runner.localdev.ec2.credentials import CREDENTIALS
+from runner.localdev.ec2.credentials import client_environment
 from runner.localdev.machines.discovery import hashes_of
 from runner.localdev.plane import ControlPlane, PlaneOptions
 from runner.settings import environment
@@ -125,12 +125,7 @@ def exports(folder: Path) -> list[str]:
         f'export PATH={shlex.quote(str(plane.assets.folder))}:{shlex.quote(str(Path(sys.executable).parent))}:"$PATH"',
     ]
     if plane.ec2_endpoint:
-        values = {
-            "AWS_ENDPOINT_URL": plane.ec2_endpoint,
-            **CREDENTIALS,
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_REGION": "us-east-1",
-        }
+        values = client_environment(plane.ec2_endpoint)
         lines += [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
         lines.append("unset AWS_PROFILE AWS_SESSION_TOKEN")  # no real account by accident
     return lines

@@ -132,11 +132,6 @@ class ControlPlane:
         return self._layout.pki / "ca.crt"
 
     @property
-    def cloud_certificate(self) -> Path:
-        """Return the client certificate of the cloud controller; its key lies beside it as `.key`."""
-        return self._layout.pki / f"{components.CLOUD}.crt"
-
-    @property
     def ec2_endpoint(self) -> str | None:
         """Return the EC2 emulator's URL, None where it isn't part of this plane."""
         return f"http://127.0.0.1:{self._state.ports.ec2}" if self._state.options.ec2 else None

@@ -20,6 +20,7 @@ from runner.localdev.ports import free_ports
 from runner.settings import environment
 from runner.testing.cluster import install_crd
 from tests.content.ec2_instance.role_harness import ROOT, Bench
+from tests.content.node_pool.pool_bench import PoolSite
 from tests.operators.crash_gate import CrashGate, gates
 
 
@@ -64,6 +65,16 @@ async def bench(
 def runs() -> RunLog:
     """Give the log of the operator's runs."""
     return RunLog()
+
+
+@pytest.fixture
+async def site(bench: Bench) -> AsyncIterator[PoolSite]:
+    """Give the namespace of a NodePool; what is left is let go afterwards."""
+    await install_crd(bench.kube, yaml.safe_load((ROOT / "crds" / "nodepools.yaml").read_text()))
+    site = PoolSite(kube=bench.kube, namespace=bench.namespace)
+    yield site
+    await site.release()
+    await site.clean()
 
 
 StartFor = Callable[[Bench], contextlib.AbstractContextManager[StartOperator]]

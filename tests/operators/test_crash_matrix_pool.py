@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
 import pytest
-import yaml
 
-from runner.kube.objects import Object
 from runner.localdev.ec2.server import Ec2Emulator
-from runner.testing.cluster import install_crd, wait_until
-from tests.content.ec2_instance.role_harness import ROOT, Bench
-from tests.content.node_pool.pool_bench import NODES, PODS, PoolSite
+from runner.testing.cluster import wait_until
+from tests.content.ec2_instance.role_harness import Bench
+from tests.content.node_pool.pool_bench import PODS, PoolSite
 from tests.operators.conftest import StartFor
 from tests.operators.crash_gate import CrashGate
 
@@ -31,16 +29,6 @@ def ec2() -> Iterator[str]:
     """Give the URL of an emulator of the module's own: a machine must not vanish because another test resets it."""
     with Ec2Emulator() as emulator:
         yield emulator.endpoint
-
-
-@pytest.fixture
-async def site(bench: Bench) -> AsyncIterator[PoolSite]:
-    """Give the pool's namespace; what is left is let go afterwards."""
-    await install_crd(bench.kube, yaml.safe_load((ROOT / "crds" / "nodepools.yaml").read_text()))
-    site = PoolSite(kube=bench.kube, namespace=bench.namespace)
-    yield site
-    await site.release()
-    await site.clean()
 
 
 @pytest.mark.full
@@ -87,11 +75,8 @@ async def _check(site: PoolSite, bench: Bench, *, pattern: str) -> None:
 
 async def _join(site: PoolSite) -> None:
     """Let the machine that the operator launches become a Node."""
-    await wait_until(partial(_launched, site), what="the machine", limit=200)
-    status = (await site.instances())["workers-1"]["status"]
-    provider = f"aws:///{status['availabilityZone']}/{status['instanceId']}"
-    body: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": site.node_name("workers-1")}}
-    await site.kube.create(NODES, body={**body, "spec": {"providerID": provider}})
+    await wait_until(partial(site.runs, "workers-1"), what="the machine", limit=200)
+    await site.registered("workers-1")
     await site.set_ready("workers-1", ready=True)
 
 
@@ -111,11 +96,6 @@ async def _until(site: PoolSite, condition: Callable[[], Awaitable[bool]], *, wh
 
 async def _reached(gate: CrashGate) -> bool:
     return gate.reached.is_set()
-
-
-async def _launched(site: PoolSite) -> bool:
-    instances = await site.instances()
-    return any((item.get("status") or {}).get("state") == "running" for item in instances.values())
 
 
 async def _rests(site: PoolSite, nodes: int) -> bool:

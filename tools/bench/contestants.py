@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.kube.client import KubeClient
-from runner.localdev.ec2.credentials import CREDENTIALS
+from runner.localdev.ec2.credentials import client_environment
 from runner.testing.cluster import NAMESPACES, wait_until
 from tools.bench.content import ROOT, Project
 from tools.bench.processes import Tree, tree
@@ -151,10 +151,7 @@ def _extra(contestant: Contestant, *, ground: Ground) -> dict[str, str]:
         return {"ANSIBLE_GATHERING": "explicit"}
     return {
         "ANSIBLE_GATHERING": "explicit",
-        "AWS_ENDPOINT_URL": ground.ec2,
-        **CREDENTIALS,
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_REGION": "us-east-1",
+        **client_environment(ground.ec2),
     }
 
 

@@ -14,3 +14,9 @@ CREDENTIALS: Mapping[str, str] = {
     "AWS_SECRET_ACCESS_KEY": "emulators-take-any-key/this-is-one/000000",
 }
 """For the environment of an operator, or of `aws`."""
+_REGION = "us-east-1"
+
+
+def client_environment(endpoint: str) -> dict[str, str]:
+    """Return the variables by which an operator, or `aws`, finds the emulator at *endpoint* and nothing else."""
+    return {"AWS_ENDPOINT_URL": endpoint, **CREDENTIALS, "AWS_REGION": _REGION, "AWS_DEFAULT_REGION": _REGION}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,8 @@ from runner.localdev.machines.flags import KubeletFlags
 KUBEADM = "kubeadm"
 K3S = "k3s"
 EKS = "eks"
+BOOTSTRAP_TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
+"""What the API server takes for a bootstrap token."""
 
 
 @dataclass(frozen=True, kw_only=True)

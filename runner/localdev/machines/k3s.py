@@ -10,12 +10,11 @@ from pathlib import PurePosixPath
 from runner.errors import LocalPlaneError
 from runner.localdev.machines.cloud_init import Boot
 from runner.localdev.machines.flags import bare, kubelet_flags, last, merged, options_of
-from runner.localdev.machines.join import K3S, Join, read_yaml, written_file
+from runner.localdev.machines.join import BOOTSTRAP_TOKEN, K3S, Join, read_yaml, written_file
 
 _CONFIG = "/etc/rancher/k3s/config.yaml"
 _MORE_CONFIG = f"{_CONFIG}.d/"
 _K3S_TOKEN = re.compile(r"(?:K10(?P<hash>[0-9a-f]{64})::)?(?P<credential>.*)", re.DOTALL)
-_BOOTSTRAP_TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
 
 
 def starts_agent(words: Sequence[str], *, boot: Boot) -> bool:
@@ -67,7 +66,7 @@ def _token(options: Mapping[str, Sequence[str]], *, boot: Boot) -> tuple[str, st
     path = last(options, "token-file")
     text = last(options, "t", "token") or (written_file(path, boot=boot).strip() if path else "")
     found = _K3S_TOKEN.fullmatch(text)
-    if found is None or not _BOOTSTRAP_TOKEN.fullmatch(found["credential"]):
+    if found is None or not BOOTSTRAP_TOKEN.fullmatch(found["credential"]):
         raise LocalPlaneError(
             "k3s agent: the token is none of `k3s token create`; a local control plane has no k3s server, "
             "it knows bootstrap tokens only"

@@ -21,7 +21,7 @@ from runner.localdev.machines.flags import (
     options_of,
     taint_text,
 )
-from runner.localdev.machines.join import KUBEADM, Join, decoded, read_yaml, written_file
+from runner.localdev.machines.join import BOOTSTRAP_TOKEN, KUBEADM, Join, decoded, read_yaml, written_file
 
 _UNSAFE = "--discovery-token-unsafe-skip-ca-verification"
 _SWITCHES = {_UNSAFE, "--control-plane", "--experimental-control-plane", "--dry-run"}
@@ -29,7 +29,6 @@ _SWITCHES = {_UNSAFE, "--control-plane", "--experimental-control-plane", "--dry-
 _NODE_ENV = "node.env"
 _EXTRA_ARGS = re.compile(r"^\s*(?:export\s+)?KUBELET_EXTRA_ARGS=(.*)$", re.MULTILINE)
 _ENTRY = re.compile(r"^(NODE_LABELS|NODE_TAINTS)=['\"]?([^'\"\n]*)", re.MULTILINE)
-_BOOTSTRAP_TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
 
 
 def kubeadm_join(words: Sequence[str], *, boot: Boot) -> Join:
@@ -117,7 +116,7 @@ def _registration_flags(registration: Mapping[str, Any]) -> dict[str, list[str]]
 
 
 def _complete(join: Join) -> Join:
-    if not _BOOTSTRAP_TOKEN.fullmatch(join.token):
+    if not BOOTSTRAP_TOKEN.fullmatch(join.token):
         raise LocalPlaneError(f"{join.style} join: the token has not the form abcdef.0123456789abcdef")
     if not join.authority and not join.pins and not join.unsafe:
         raise LocalPlaneError(f"{join.style} join: neither a CA nor --discovery-token-ca-cert-hash is given")

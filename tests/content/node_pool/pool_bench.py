@@ -167,6 +167,18 @@ class PoolSite:
         await self.kube.create(NODES, body=body)
         await self.set_ready(name, ready=ready)
 
+    async def runs(self, name: str) -> bool:
+        """Tell whether a machine runs, as its EC2Instance says."""
+        found = (await self.instances()).get(name) or {}
+        return (found.get("status") or {}).get("state") == "running"
+
+    async def registered(self, name: str) -> None:
+        """Let a machine that the operator launched have become a Node, which isn't Ready yet."""
+        status = (await self.instances())[name]["status"]
+        provider = f"aws:///{status['availabilityZone']}/{status['instanceId']}"
+        body: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.node_name(name)}}
+        await self.kube.create(NODES, body={**body, "spec": {"providerID": provider}})
+
     async def set_ready(self, name: str, *, ready: bool) -> None:
         """Let a kubelet say whether its Node is Ready."""
         self.kubelets[name] = ready
