@@ -14,6 +14,9 @@ import yaml
 from runner.testing.kubeconfig import derived_kubeconfig
 
 _PIECE = 65536
+_ACCEPTING = 3
+"""Turns of the loop from asyncio's accept to our callback: its own task's start, the transport, the protocol. A server
+that is closed in between loses the socket (Python 3.11: `Server._attach` fails), so nothing more is accepted before."""
 
 
 class TcpFaultProxy:
@@ -28,7 +31,7 @@ class TcpFaultProxy:
         self.delay = 0.0
         """Seconds that each piece of data waits before it is passed on."""
         self._server: asyncio.Server | None = None
-        self._links: set[_Link] = set()
+        self._links: dict[_Link, asyncio.Task[None]] = {}
 
     @classmethod
     def before(cls, kubeconfig: Path) -> TcpFaultProxy:
@@ -43,7 +46,7 @@ class TcpFaultProxy:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End all connections and stop listening."""
+        """End all connections and stop listening; one that comes in this moment is ended too."""
         await self.refuse()
         await self.drop()
 
@@ -60,22 +63,26 @@ class TcpFaultProxy:
 
     async def accept(self) -> None:
         """Listen (again, on the same port)."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def refuse(self) -> None:
         """Stop listening: new connections are refused; standing ones stay."""
         if self._server is not None:
+            loop = asyncio.get_running_loop()
+            for listening in self._server.sockets:
+                loop.remove_reader(listening.fileno())
+            for _ in range(_ACCEPTING):
+                await asyncio.sleep(0)
             self._server.close()
             self._server = None
 
     async def drop(self) -> None:
         """Reset all connections."""
-        links = list(self._links)
+        links = dict(self._links)
         for link in links:
             link.reset()
-        for link in links:
-            await link.ended.wait()
+        await asyncio.gather(*links.values())
 
     def half_open(self) -> None:
         """Pass nothing on any more over the standing connections, without telling either side; new ones work."""
@@ -87,15 +94,14 @@ class TcpFaultProxy:
         for link in self._links:
             link.flowing.set()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # No coroutine: asyncio would run it as a task that we don't know, so that between a connection and its task's
+        # first step `drop` would miss it, and the end of the loop would leave its socket to the garbage collector.
         self.accepted += 1
         link = _Link(self, near=writer)
-        self._links.add(link)
-        try:
-            await link.run(reader, target=self._target)
-        finally:
-            self._links.discard(link)
-            link.ended.set()
+        self._links[link] = task = asyncio.create_task(link.run(reader, target=self._target))
+        task.add_done_callback(lambda _: self._links.pop(link))
+        task.add_done_callback(lambda _: writer.close())  # cancelled before its first step the task closes nothing
 
 
 class _Link:
@@ -108,7 +114,6 @@ class _Link:
         self._was_reset = False
         self.flowing = asyncio.Event()
         self.flowing.set()
-        self.ended = asyncio.Event()
 
     def reset(self) -> None:
         self._was_reset = True

@@ -89,8 +89,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+def _wanted(options: argparse.Namespace) -> list[str]:
+    return options.only.split(",") if options.only else [FLOOR, WARM, COLD, PEER]
+
+
 def _contestants(options: argparse.Namespace, *, folder: Path) -> list[Contestant]:
-    wanted = options.only.split(",") if options.only else [FLOOR, WARM, COLD, PEER]
+    wanted = _wanted(options)
     found = [the_floor(folder)] if FLOOR in wanted else []
     found += [own(name) for name in (WARM, COLD) if name in wanted]
     if options.peer and PEER in wanted:
@@ -144,12 +148,15 @@ def _conclude(
         return 0
     recorded = guard.read()
     keys = [figure.key for section in sections for figure in section.figures]
-    worse = list(guard.regressions(results, recorded=recorded, keys=[] if options.cut else keys))
-    print("\n" + ("\n".join(worse) if worse else _all_well(recorded)), flush=True)
+    asked = _wanted(options)
+    worse = list(guard.regressions(results, recorded=recorded, keys=[] if options.cut else keys, asked=asked))
+    print("\n" + ("\n".join(worse) if worse else _all_well(recorded, asked=asked)), flush=True)
     return int(bool(worse))
 
 
-def _all_well(recorded: guard.Recorded) -> str:
+def _all_well(recorded: guard.Recorded, *, asked: Sequence[str]) -> str:
+    if WARM not in asked:
+        return f"guard: without {WARM} there is nothing to compare"
     if not recorded:
         return f"guard: no ratios are recorded yet; --accept writes {json.dumps(guard.RECORDED.name)}"
     return "guard: no ratio is worse than recorded"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,14 @@ Recorded = Mapping[str, Mapping[str, Ratio]]
 """Ratios by the other contestant and the key of the figure."""
 
 
-def regressions(results: Results, *, recorded: Recorded, keys: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence for each ratio of the figures *keys* that got worse, or that can't be told any more."""
+def regressions(results: Results, *, recorded: Recorded, keys: Sequence[str], asked: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each ratio of the figures *keys* that got worse, or that can't be told any more.
+
+    *asked* are the names of the contestants that the run was to have: without our warm one there is nothing to compare,
+    and where it was to be there and has no figures, that is a regression.
+    """
+    if WARM not in asked:
+        return
     present = results.contestants()
     for other in AGAINST:
         for figure in FIGURES:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
@@ -110,3 +112,21 @@ async def test_a_delay_holds_each_piece_back(proxy: TcpFaultProxy) -> None:
     await said((reader, writer), data=b"x")
     assert loop.time() - began >= 0.1
     await closed(writer)
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_a_connection_in_the_moment_of_the_end_is_closed(steps: int) -> None:
+    """However far a new connection has come when the proxy ends, its client sees an end, and no socket is left."""
+
+    async def ended_at_once(client: socket.socket) -> None:
+        server = await asyncio.start_server(_echo, "127.0.0.1", 0)
+        async with server, TcpFaultProxy(host="127.0.0.1", port=server.sockets[0].getsockname()[1]) as proxy:
+            client.connect(("127.0.0.1", proxy.port))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+
+    with socket.socket() as client:
+        client.settimeout(10)
+        asyncio.run(ended_at_once(client))
+        with contextlib.suppress(ConnectionError):
+            assert client.recv(1) == b""

@@ -12,6 +12,7 @@ from tools.bench.results import Ratio, Results
 
 KEY = "one-task/new"
 KEYS = [figure.key for figure in FIGURES]
+ALL = ["floor", "warm", "cold", "peer"]
 
 
 def _results(*, warm: list[float], peer: list[float], key: str = KEY) -> Results:
@@ -25,7 +26,7 @@ def _recorded(value: float, *, error: float | None = 0.01) -> guard.Recorded:
 def test_a_ratio_that_got_worse_is_told_with_both_figures() -> None:
     """Half of the recorded ratio is a regression, and the sentence names figure, contestant and both ratios."""
     results = _results(warm=[0.2, 0.2, 0.2], peer=[2.0, 2.0, 2.0])
-    (sentence,) = guard.regressions(results, recorded=_recorded(20), keys=KEYS)
+    (sentence,) = guard.regressions(results, recorded=_recorded(20), keys=KEYS, asked=ALL)
     assert sentence.startswith("REGRESSION: one-task role: created to Successful: peer needs 10.00 times")
     assert "20.00" in sentence
     assert "15%" in sentence
@@ -35,7 +36,8 @@ def test_a_ratio_that_got_worse_is_told_with_both_figures() -> None:
 def test_within_the_tolerance_and_better_is_no_regression(recorded: float, *, worse: bool) -> None:
     """A ratio of ten passes against what is up to 15 % above it, and against anything below."""
     results = _results(warm=[0.2, 0.2, 0.2], peer=[2.0, 2.0, 2.0])
-    assert bool(list(guard.regressions(results, recorded=_recorded(recorded, error=0.0), keys=KEYS))) is worse
+    told = list(guard.regressions(results, recorded=_recorded(recorded, error=0.0), keys=KEYS, asked=ALL))
+    assert bool(told) is worse
 
 
 def test_the_tolerance_grows_with_the_spread_and_has_an_end() -> None:
@@ -49,16 +51,18 @@ def test_the_tolerance_grows_with_the_spread_and_has_an_end() -> None:
 def test_a_figure_that_is_gone_is_a_regression() -> None:
     """Where warm was left out because it failed, the guard does not stay silent."""
     results = Results(series={KEY: {"peer": [2.0]}})
-    (sentence,) = guard.regressions(results, recorded=_recorded(20), keys=KEYS)
+    (sentence,) = guard.regressions(results, recorded=_recorded(20), keys=KEYS, asked=ALL)
     assert "no figure" in sentence
 
 
 def test_what_this_run_did_not_measure_is_not_compared() -> None:
     """A section that wasn't chosen and a contestant that wasn't there are no regressions."""
     results = Results(series={"memory/idle": {"warm": [200.0], "peer": [90.0]}})
-    assert not list(guard.regressions(results, recorded=_recorded(20), keys=["memory/idle"]))
+    assert not list(guard.regressions(results, recorded=_recorded(20), keys=["memory/idle"], asked=ALL))
     alone = Results(series={KEY: {"warm": [0.1], "cold": [2.0]}})
-    assert not list(guard.regressions(alone, recorded=_recorded(20), keys=KEYS))
+    assert not list(guard.regressions(alone, recorded=_recorded(20), keys=KEYS, asked=ALL))
+    without_warm = Results(series={KEY: {"floor": [0.02], "peer": [2.0]}})
+    assert not list(guard.regressions(without_warm, recorded=_recorded(20), keys=KEYS, asked=["floor", "peer"]))
 
 
 def test_recorded_ratios_are_read_as_they_were_written(tmp_path: Path) -> None:
