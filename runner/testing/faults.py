@@ -154,6 +154,8 @@ class HttpFaultProxy:
         self.requests: list[RequestRecord] = []
         self.refused: list[RequestRecord] = []
         """What the API server itself answered with 403."""
+        self.conflicts: list[RequestRecord] = []
+        """What the API server itself answered with 409."""
         self.port = 0
         self._upstream = upstream_kubeconfig
         self._ssl = ssl_context
@@ -252,8 +254,7 @@ class HttpFaultProxy:
     async def _forward(self, request: web.Request, record: RequestRecord) -> web.StreamResponse:
         try:
             async with self._ask(record) as answer:
-                if answer.status == 403:
-                    self.refused.append(record)
+                {403: self.refused, 409: self.conflicts}.get(answer.status, []).append(record)
                 if self._answered is not None:
                     await self._answered(record)
                 response = web.StreamResponse(status=answer.status, headers=_end_to_end(answer.headers))
