@@ -30,6 +30,20 @@ async def test_missing_secret_is_named(bench: Bench) -> None:
     assert incomplete.ready["reason"] == "CredentialsSecretInvalid"
 
 
+async def test_wrong_credentials_are_told_until_they_are_corrected(bench: Bench) -> None:
+    """Credentials that AWS refuses are the reason, with its code; the corrected secret is used by the next run."""
+    await make_secret(bench, "aws", AWS_ACCESS_KEY_ID="AKIA0000000000000000", AWS_SECRET_ACCESS_KEY="wrong" * 8)
+    obj = await bench.create(credentialsSecretRef={"name": "aws"})
+    bench.aws.add_fault(Fault(action="DescribeInstances", code="AuthFailure", message="no", times=None))
+    refused = await bench.run()
+    assert (refused.ok, refused.ready["reason"], refused.writes) == (False, "AuthFailure", [])
+    assert "AWS answered AuthFailure: no (request id " in refused.ready["message"]
+    assert bench.mine(obj) == []
+    bench.aws.clear_faults()
+    assert (await bench.settle()).ready["status"] == "True"
+    assert len(bench.mine(obj)) == 1
+
+
 async def test_credentials_never_show(bench: Bench) -> None:
     """No credential and no user data of a secret shows in status or Events, or in output at verbosity 4 (S1)."""
     bench = bench.with_verbosity("-vvvv")

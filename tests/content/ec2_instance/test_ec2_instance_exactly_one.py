@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from runner.localdev.ec2.faults import Fault
+from runner.testing.faults import HttpFaultProxy, Rule
 from tests.content.ec2_instance.role_harness import Bench, Run
 
 
@@ -28,6 +32,22 @@ async def test_lost_answer_of_the_launch_leaves_one_machine(bench: Bench) -> Non
     assert len(tokens(lost, repeated)) == 1
     (machine,) = bench.mine(obj)
     assert repeated.status["instanceId"] == machine.id
+
+
+async def test_conflicts_of_the_status_write_leave_one_machine(bench: Bench, tmp_path: Path) -> None:
+    """A conflict is tried again; where every write meets one nothing is launched, as no attempt can be stored (E1)."""
+    obj = await bench.create()
+    async with HttpFaultProxy(upstream_kubeconfig=bench.kubeconfig) as proxy:
+        through = replace(bench, kubeconfig=proxy.kubeconfig(tmp_path / "through"))
+        always = proxy.rule(Rule(method="PUT|PATCH", path=r"/ec2instances/web/status", status=409))
+        refused = await through.run()
+        assert (refused.ok, refused.writes, always.hits > 0) == (False, [], True)
+        always.cancel()
+        once = proxy.rule(Rule(method="PUT|PATCH", path=r"/ec2instances/web/status", status=409, times=1))
+        launched = await through.run()
+        assert (launched.ok, once.hits) == (True, 1), launched.output[-3000:]
+    (machine,) = bench.mine(obj)
+    assert launched.status["instanceId"] == machine.id
 
 
 @pytest.mark.full

@@ -164,6 +164,18 @@ async def test_foreign_machines_stay_untouched(bench: Bench) -> None:
     }
 
 
+async def test_an_image_that_is_not_there_is_named_until_the_edit(bench: Bench) -> None:
+    """AWS's code for an unknown image is the reason, nothing is launched, and an edit of the image launches it."""
+    obj = await bench.create(imageId="ami-0123456789abcdef0")
+    refused = await bench.run()
+    assert (refused.ok, refused.ready["reason"]) == (False, "InvalidAMIID.NotFound")
+    assert "ami-0123456789abcdef0" in refused.ready["message"]
+    assert bench.mine(obj) == []
+    await bench.patch(imageId="ami-0c0ffee0000000001")
+    settled = await bench.settle()
+    assert (settled.ready["status"], len(bench.mine(obj))) == ("True", 1)
+
+
 async def test_failing_aws_ends_the_run_after_three_tries(bench: Bench) -> None:
     """An AWS that answers 500 to everything is asked three times, and then the runtime's back-off takes over."""
     await bench.create()
@@ -178,6 +190,7 @@ async def test_failing_aws_ends_the_run_after_three_tries(bench: Bench) -> None:
     ("code", "event"),
     [
         pytest.param("UnauthorizedOperation", "LaunchFailed", marks=pytest.mark.full),
+        ("VcpuLimitExceeded", "WaitingForCapacity"),
         ("InsufficientInstanceCapacity", "WaitingForCapacity"),
     ],
 )
