@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.aws_operator.core.plugins.module_utils.bucket_reasons import why_not_ours, why_unproven
-from ansible_collections.aws_operator.core.plugins.module_utils.buckets import Evidence, standing
+from ansible_collections.aws_operator.core.plugins.module_utils.buckets import (
+    CREATION_WINDOW,
+    Evidence,
+    standing,
+)
 
 from tests.unit.plugins.bucket_builders import CREATED, FOREIGN_TAGS, untagged
 from tests.unit.plugins.plugin_builders import UID, ago
 
+ROLES = Path(__file__).resolve().parents[3] / "roles"
 OWNED = Evidence(uid=UID, create_time=CREATED, owned=True)
 ASKED = Evidence(uid=UID, requested_at=ago(30))
 
@@ -118,6 +125,18 @@ def test_bucket_is_what_came_of_a_call_only_if_it_is_as_the_call_leaves_it(
 def test_why_a_bucket_is_left_alone_is_told(bucket: dict[str, Any], known: Evidence, sentence: str) -> None:
     """A person reads what proof is missing, with the times that were compared."""
     assert sentence in why_not_ours({**untagged(age=25, empty=True), **bucket}, known)
+
+
+def test_creation_is_waited_for_as_long_as_the_library_tries() -> None:
+    """The role's window is the one of the plan and the finalizer, and longer than all tries with their pauses."""
+    window, connection = (
+        yaml.safe_load((ROLES / role / "defaults" / "main.yml").read_text())[key]
+        for role, key in (("s3_bucket", "s3_bucket_window"), ("aws_common", "aws_common_config"))
+    )
+    tries = connection["retries"]["total_max_attempts"]
+    pause = 20  # botocore's longest between two tries
+    assert window == CREATION_WINDOW
+    assert window > tries * (connection["connect_timeout"] + connection["read_timeout"]) + (tries - 1) * pause
 
 
 def test_why_a_bucket_is_not_emptied_is_told() -> None:
