@@ -35,6 +35,7 @@ def _view(given: Mapping[str, Any], given_seen: Mapping[str, Any]) -> BucketView
         cluster_id=str(seen.get("cluster_id") or "default"),
         grace=float(seen.get("grace") or 0),
         window=float(seen.get("window") or 0),
+        intent=seen.get("intent") or {},
     )
 
 
@@ -50,7 +51,11 @@ def _plan(given: Mapping[str, Any]) -> BucketPlan:
 
 
 def s3_plan(obj: Mapping[str, Any], seen: Mapping[str, Any]) -> Any:
-    """Return what to do; *seen* is a result of `s3_describe` with `region`, `now`, `cluster_id`, `grace`, `window`."""
+    """Return what to do.
+
+    *seen* is a result of `s3_describe` with `region`, `now`, `cluster_id`, `grace`, `window` and, after a creation, the
+    `intent` that was stored for it.
+    """
     plan = make_plan(_view(obj, seen))
     return wrap_var({**asdict(plan), "acts": plan.acts})
 
@@ -75,7 +80,7 @@ def s3_status(
 
 
 def s3_fate(obj: Mapping[str, Any], seen: Mapping[str, Any]) -> Any:
-    """Return what a finalizer does: `delete`, `claim`, `reason` and `message` of staying, what it `leaves` alone."""
+    """Return what a finalizer does: `delete`, `claim`, `force`, `reason`, `message` of staying, what it `leaves`."""
     return wrap_var(asdict(fate_of(_view(obj, seen))))
 
 

@@ -21,11 +21,8 @@ def call(module: Any, method: Callable[..., dict[str, Any]], **request: Any) -> 
     """Return AWS's answer, or end the module with `error_code`, `request_id` and `message`."""
     try:
         return method(**request)
-    except ClientError as error:
-        answer = error.response
-        module.fail_json(**_failure(answer.get("Error") or {}, answer.get("ResponseMetadata") or {}))
-    except BotoCoreError as error:
-        module.fail_json(**_failure({"Code": type(error).__name__, "Message": str(error)}, {}))
+    except (ClientError, BotoCoreError) as error:
+        module.fail_json(**refused(error))
     raise AssertionError("fail_json ends the process")
 
 
@@ -44,8 +41,10 @@ def known(module: Any, method: Callable[..., dict[str, Any]], *absent: str, **re
 
 
 def refused(error: Exception) -> dict[str, str]:
-    """Return what AWS answered: `error_code`, `request_id` and `message`."""
-    answer = getattr(error, "response", None) or {}
+    """Return what AWS answered, or the library where AWS didn't: `error_code`, `request_id` and `message`."""
+    answer = getattr(error, "response", None)
+    if answer is None:
+        return _failure({"Code": type(error).__name__, "Message": str(error)}, {})
     return _failure(answer.get("Error") or {}, answer.get("ResponseMetadata") or {})
 
 

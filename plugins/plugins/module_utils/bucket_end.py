@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.aws_operator.core.plugins.module_utils.bucket_plan import BucketView
-from ansible_collections.aws_operator.core.plugins.module_utils.buckets import owner_of, standing
+from ansible_collections.aws_operator.core.plugins.module_utils.bucket_reasons import why_not_ours, why_unproven
+from ansible_collections.aws_operator.core.plugins.module_utils.buckets import standing
+from ansible_collections.aws_operator.core.plugins.module_utils.identity import UID_TAG
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +22,8 @@ class Fate:
     delete: bool = False
     claim: bool = False
     """Whether the bucket is the object's although it carries no UID tag."""
+    force: bool = False
+    """Whether its content goes too: as forceDelete says, but never that of a bucket which another may have made."""
     reason: str = ""
     """Why the finalizer stays, empty where it doesn't."""
     message: str = ""
@@ -30,8 +34,9 @@ class Fate:
 def fate_of(view: BucketView) -> Fate:
     """Decide."""
     whose = standing(view.bucket, view.evidence)
-    if whose in {"Ours", "Untagged"}:
-        return Fate(delete=True, claim=whose == "Untagged")
+    if whose in {"Ours", "Untagged", "Unproven"}:
+        force = bool(view.spec.get("forceDelete")) and whose != "Unproven"
+        return Fate(delete=True, claim=whose != "Ours", force=force)
     undecided = not view.confirmed and bool(view.attempt) and view.asked_lately
     if undecided and whose != "Foreign":
         asked = view.status.get("createRequestedAt")
@@ -39,7 +44,7 @@ def fate_of(view: BucketView) -> Fate:
         return Fate(reason="CreationUndecided", message=message)
     if whose == "Absent":
         return Fate()
-    whom = "another AWS account owns it" if whose == "Elsewhere" else owner_of(view.bucket)
+    whom = "another AWS account owns it" if whose == "Elsewhere" else why_not_ours(view.bucket, view.evidence)
     return Fate(leaves=f"left bucket {view.name} alone: {whom}")
 
 
@@ -53,19 +58,31 @@ def remaining(view: BucketView, result: Mapping[str, Any]) -> dict[str, str]:
     # Where nothing at all could be deleted, going on at once would change nothing.
     if result.get("unfinished") and (counted or not refusal):
         return _stays("Emptying", f"deleting what is in bucket {view.name}{counted}")
-    if refusal and refusal.get("error_code") != "BucketNotEmpty":
-        text = f"AWS answered {refusal['error_code']}: {refusal['message']}"
-        message = f"what is in bucket {view.name} can't all be deleted{counted}; the first that stays: {text}"
-        return _stays("ContentNotDeletable", message, wait=_interval(view))
     if refusal:
-        text = f"AWS answered BucketNotEmpty: {refusal['message']} (request id {refusal['request_id']})"
-        remedy = "empty it, old versions and delete markers included, or set forceDelete: true"
-        if view.spec.get("forceDelete"):
-            return _stays("BucketNotEmpty", f"somebody still writes into bucket {view.name}{counted}; {text}")
-        return _stays("BucketNotEmpty", f"bucket {view.name} isn't empty: {remedy}; {text}", wait=_interval(view))
+        return _refused(view, refusal, counted=counted)
     if result.get("visible"):
         return _stays("StillDeleting", f"S3 still shows bucket {view.name}")
     return _stays("", "")
+
+
+def _refused(view: BucketView, refusal: Mapping[str, str], *, counted: str) -> dict[str, str]:
+    if refusal.get("error_code") != "BucketNotEmpty":
+        text = f"AWS answered {refusal['error_code']}: {refusal['message']}"
+        message = f"what is in bucket {view.name} can't all be deleted{counted}; the first that stays: {text}"
+        return _stays("ContentNotDeletable", message, wait=_interval(view))
+    text = f"AWS answered BucketNotEmpty: {refusal['message']} (request id {refusal['request_id']})"
+    if fate_of(view).force:
+        return _stays("BucketNotEmpty", f"somebody still writes into bucket {view.name}{counted}; {text}")
+    if view.spec.get("forceDelete"):
+        return _stays("OwnershipUnproven", f"{_unproven(view)}; {text}", wait=_interval(view))
+    remedy = "empty it, old versions and delete markers included, or set forceDelete: true"
+    return _stays("BucketNotEmpty", f"bucket {view.name} isn't empty: {remedy}; {text}", wait=_interval(view))
+
+
+def _unproven(view: BucketView) -> str:
+    why = why_unproven(view.bucket, view.evidence)
+    remedy = f"set its tag {UID_TAG} to {view.owner.uid} to have it emptied and deleted, or empty it yourself, or set"
+    return f"bucket {view.name} isn't empty, and forceDelete doesn't empty it: {why}; {remedy} deletionPolicy: Retain"
 
 
 def _counted(result: Mapping[str, Any]) -> str:

@@ -10,10 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.aws_operator.core.plugins.module_utils.bucket_settings import BucketDrift, drift_of
-from ansible_collections.aws_operator.core.plugins.module_utils.buckets import Bucket, Evidence, standing
+from ansible_collections.aws_operator.core.plugins.module_utils.buckets import (
+    CREATION_WINDOW,
+    Bucket,
+    Evidence,
+    standing,
+)
 from ansible_collections.aws_operator.core.plugins.module_utils.identity import TagChanges, tag_changes, wanted_tags
 from ansible_collections.aws_operator.core.plugins.module_utils.owned import Owned
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age
+
+SHOWN = frozenset({"Available", "Updating"})
+"""Reasons of `Ready` that a look ends with which saw the bucket carry the object's tag."""
+_NAME = "Name"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +34,10 @@ class BucketView(Owned):  # type: ignore[misc]  # mypy does not follow imports b
     """S3's own time of the look."""
     account_id: str = ""
     region: str = ""
-    window: float = 180.0
+    window: float = CREATION_WINDOW
     """Seconds from a creation without an answer for which a bucket may still come of it."""
+    intent: Mapping[str, Any] = field(default_factory=dict)
+    """What this run stored of its own creation, above the status as of the run's start."""
 
     @property
     def name(self) -> str:
@@ -41,19 +52,39 @@ class BucketView(Owned):  # type: ignore[misc]  # mypy does not follow imports b
     @property
     def attempt(self) -> int:
         """Return the number of the last creation that was asked for and not refused."""
-        return int(self.status.get("createAttempt") or 0)
+        return int(self._stored("createAttempt") or 0)
 
     @property
     def asked_lately(self) -> bool:
-        """Return whether S3 may still hide what came of the last creation."""
-        return bool(age(self.status.get("createRequestedAt"), now=self.now) < self.grace)
+        """Return whether something may still come of the last creation."""
+        return bool(age(self._stored("createRequestedAt"), now=self.now) < self.window)
+
+    @property
+    def reason_before(self) -> str:
+        """Return the reason of `Ready` as the last run left it, empty where there is none."""
+        found = [item.get("reason") for item in self.status.get("conditions") or [] if item.get("type") == "Ready"]
+        return str(found[0] or "") if found else ""
 
     @property
     def evidence(self) -> Evidence:
         """Return what the status knows of the bucket."""
-        asked = "" if self.confirmed else str(self.status.get("createRequestedAt") or "")
-        create_time = str(self.status.get("createTime") or "") if self.confirmed else ""
-        return Evidence(uid=self.owner.uid, create_time=create_time, requested_at=asked, window=self.window)
+        uid, recorded = str(self.owner.uid), str(self.status.get("ownerUid") or "")
+        if recorded not in {"", uid}:  # a status that was copied from another object proves nothing
+            return Evidence(uid=uid, window=self.window)
+        if not self.confirmed:
+            requested, answered = self._stored("createRequestedAt"), self._stored("createAnsweredAt")
+            return Evidence(uid=uid, requested_at=requested, answered_at=answered, window=self.window)
+        return Evidence(
+            uid=uid,
+            create_time=self._stored("createTime"),
+            owned=recorded == uid,
+            missing_since=self._stored("missingSince"),
+            seen_at=self._stored("lastCheckedAt") if self.reason_before in SHOWN else "",
+            window=self.window,
+        )
+
+    def _stored(self, key: str) -> str:
+        return str({**self.status, **self.intent}.get(key) or "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,15 +114,30 @@ class BucketPlan:
 
 def make_plan(view: BucketView) -> BucketPlan:
     """Decide."""
-    tags = wanted_tags(view.owner, view.spec.get("tags"))
+    tags = _tags_of(view)
     whose = standing(view.bucket, view.evidence)
     if whose == "Absent":
         return _absent(view, tags)
-    if whose in {"Ours", "Untagged"}:
-        return _present(view, tags, claims=whose == "Untagged")
+    if whose in {"Ours", "Untagged", "Unproven"}:
+        return _present(view, tags, claims=whose != "Ours")
     if whose == "Undecided":
         return BucketPlan(phase="Wait" if view.asked_lately else "NotOurs", tags=tags)
     return BucketPlan(phase="Elsewhere" if whose == "Elsewhere" else "NotOurs", tags=tags)
+
+
+def _tags_of(view: BucketView) -> Mapping[str, str]:
+    """Return the tags to keep in step; the Name that is there by default gives way to somebody else's."""
+    tags: dict[str, str] = wanted_tags(view.owner, view.spec.get("tags"))
+    return {key: value for key, value in tags.items() if not (key == _NAME and _has_others_name(view))}
+
+
+def _has_others_name(view: BucketView) -> bool:
+    """Return whether somebody else gave the bucket a Name, and the spec gives none."""
+    found = (view.bucket.get("tags") or {}).get(_NAME)
+    if found is None or _NAME in (view.spec.get("tags") or {}) or found == wanted_tags(view.owner)[_NAME]:
+        return False
+    # One that we set may be left over from the spec before an edit; with an unchanged spec somebody changed it.
+    return _NAME not in (view.status.get("tagKeys") or []) or view.was_right
 
 
 def _absent(view: BucketView, tags: Mapping[str, str]) -> BucketPlan:
@@ -102,6 +148,8 @@ def _absent(view: BucketView, tags: Mapping[str, str]) -> BucketPlan:
     record = {
         "createAttempt": view.attempt + 1,
         "createRequestedAt": view.asked_at,
+        "createAnsweredAt": None,
+        "ownerUid": view.owner.uid,
         "accountId": view.account_id,
         "clusterId": view.cluster_id,
     }
@@ -109,7 +157,9 @@ def _absent(view: BucketView, tags: Mapping[str, str]) -> BucketPlan:
 
 
 def _present(view: BucketView, tags: Mapping[str, str], *, claims: bool) -> BucketPlan:
-    changed = tag_changes(current=view.bucket.get("tags") or {}, wanted=tags, applied=view.status.get("tagKeys") or [])
+    # A Name that isn't wanted because somebody else gave it isn't taken away either.
+    applied = [key for key in view.status.get("tagKeys") or [] if not (key == _NAME and _has_others_name(view))]
+    changed = tag_changes(current=view.bucket.get("tags") or {}, wanted=tags, applied=applied)
     # Settings are read of a bucket that carries the tag only; those of one that doesn't come after it.
     settings, changes = ([], {}) if claims else drift_of(view.spec, view.bucket)
     drift = [*settings, *_tag_drift(changed)]

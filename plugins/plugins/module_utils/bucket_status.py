@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ansible_collections.aws_operator.core.plugins.module_utils.bucket_plan import BucketPlan, BucketView
+from ansible_collections.aws_operator.core.plugins.module_utils.bucket_plan import SHOWN, BucketPlan, BucketView
+from ansible_collections.aws_operator.core.plugins.module_utils.bucket_reasons import why_not_ours
 from ansible_collections.aws_operator.core.plugins.module_utils.bucket_settings import algorithm_of, public_access_of
-from ansible_collections.aws_operator.core.plugins.module_utils.buckets import owner_of
+from ansible_collections.aws_operator.core.plugins.module_utils.buckets import uid_of
 from ansible_collections.aws_operator.core.plugins.module_utils.identity import UID_TAG
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import normal, render
 from ansible_collections.aws_operator.core.plugins.module_utils.updates import Ready, Update, not_ready, update
@@ -16,7 +17,6 @@ from ansible_collections.aws_operator.core.plugins.module_utils.updates import R
 Refusal = Mapping[str, str]
 """`error_code`, `request_id` and `message` of a creation that S3 refused for good."""
 TAKEN = "BucketAlreadyExists"
-_PRESENT = frozenset({"Available", "Updating"})
 _WAITS_FOR_A_PERSON = frozenset({"BucketLost", "NotOurs", TAKEN})
 """Reasons of `Ready` for which looking again soon can't help; they become an Event when they begin."""
 
@@ -66,9 +66,9 @@ def _taken(view: BucketView) -> str:
 
 
 def _not_ours(view: BucketView) -> str:
-    found = f"there is a bucket {view.name} already, and {owner_of(view.bucket)}, so that it's neither changed nor"
-    remedy = f"deleted: choose another bucketName, or hand the bucket over by setting its tag {UID_TAG} to"
-    return f"{found} {remedy} {view.owner.uid}"
+    found = f"there is a bucket {view.name} already, and {why_not_ours(view.bucket, view.evidence)}"
+    remedy = f"choose another bucketName, or hand the bucket over by setting its tag {UID_TAG} to {view.owner.uid}"
+    return f"{found}; it's neither changed nor deleted: {remedy}"
 
 
 def _fields(view: BucketView, plan: BucketPlan, *, refused: bool) -> dict[str, Any]:
@@ -77,14 +77,15 @@ def _fields(view: BucketView, plan: BucketPlan, *, refused: bool) -> dict[str, A
         "drift": [{key: str(value) for key, value in asdict(item).items()} for item in plan.drift] or None,
     }
     if refused:
-        return {**common, "createAttempt": None, "createRequestedAt": None}
+        return {**common, "createAttempt": None, "createRequestedAt": None, "createAnsweredAt": None}
     if plan.phase == "Wait" and view.confirmed:
         return {**common, "missingSince": view.status.get("missingSince") or render(view.now)}
     if plan.phase != "Present":
-        return common
+        return {**common, **_given_up(view)}
     return {
         **common,
         "bucketName": view.name,
+        "ownerUid": view.owner.uid,
         "region": view.region or None,
         "accountId": view.account_id or None,
         "createTime": normal(view.bucket.get("creation_date")) or view.status.get("createTime"),
@@ -93,6 +94,11 @@ def _fields(view: BucketView, plan: BucketPlan, *, refused: bool) -> dict[str, A
         "missingSince": None,
         **_settings(view),
     }
+
+
+def _given_up(view: BucketView) -> dict[str, None]:
+    """Return what is recorded no longer, once the bucket carried another object's tag: it may lose that one too."""
+    return {"ownerUid": None, "createTime": None} if view.confirmed and uid_of(view.bucket) is not None else {}
 
 
 def _settings(view: BucketView) -> dict[str, Any]:
@@ -109,16 +115,17 @@ def _settings(view: BucketView) -> dict[str, Any]:
 def events_of(view: BucketView, done: Sequence[BucketPlan], *, ready: Mapping[str, str]) -> list[dict[str, str]]:
     """Return what a run has to tell: of the plans that it carried out, and where it ended."""
     found: list[dict[str, str]] = []
-    is_first = not view.confirmed and ready["reason"] in _PRESENT
-    if any(plan.phase == "Create" for plan in done):
+    is_first = not view.confirmed and ready["reason"] in SHOWN
+    asked = any(plan.phase == "Create" for plan in done)
+    if is_first and asked:
         found.append(_event("Created", f"created bucket {view.name} in {view.region}"))
     elif is_first and view.attempt:
         found.append(_event("Created", f"found bucket {view.name}, which an earlier run had asked for"))
     elif is_first:
         found.append(_event("Adopted", f"bucket {view.name} was handed over by its tag {UID_TAG}"))
-    elif done:
+    elif done and not asked:  # S3's answer to a creation alone doesn't say that the bucket came of it
         found += _changes(view, done)
-    if ready["reason"] in _WAITS_FOR_A_PERSON and ready["reason"] != _reason_before(view):
+    if ready["reason"] in _WAITS_FOR_A_PERSON and ready["reason"] != view.reason_before:
         found.append(_event(ready["reason"], ready["message"], kind="Warning"))
     return found
 
@@ -132,8 +139,3 @@ def _changes(view: BucketView, done: Sequence[BucketPlan]) -> list[dict[str, str
 
 def _event(reason: str, message: str, *, kind: str = "Normal") -> dict[str, str]:
     return {"type": kind, "reason": reason, "message": message}
-
-
-def _reason_before(view: BucketView) -> str:
-    found = [item.get("reason") for item in view.status.get("conditions") or [] if item.get("type") == "Ready"]
-    return str(found[0]) if found else ""

@@ -1,7 +1,7 @@
-"""Whose bucket is it: what S3 shows of one bucket name, judged by tags and, where they don't tell, by its age. Pure.
+"""Whose bucket is it: what S3 shows of one bucket name, judged by tags, by the record and by its age. Pure.
 
 A bucket is a mapping as `s3_describe` returns it. Its name is all the identity that S3 gives it, and a name may pass on
-to somebody else; so the name alone decides nothing.
+to somebody else; so the name alone decides nothing. `bucket_reasons` says it to people.
 """
 
 from __future__ import annotations
@@ -10,10 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.aws_operator.core.plugins.module_utils.identity import TAG_PREFIX, UID_TAG
+from ansible_collections.aws_operator.core.plugins.module_utils.identity import UID_TAG
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import parse
 
 Bucket = Mapping[str, Any]
+CREATION_WINDOW = 180.0
+"""Seconds from a request to create until nothing can come of it any more: longer than the library tries
+(`aws_common_config`). The plan and the finalizer both wait for it."""
+_CLOCKS = 2.0
+"""Seconds by which the date of a bucket may be behind the end of the call that made it: S3 tells whole seconds, by the
+clocks of several machines."""
+_SKEW = 900.0
+"""Seconds by which our clock may differ from S3's: of one that is further off S3 takes no call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,17 +31,26 @@ class Evidence:
     uid: str
     create_time: str = ""
     """When S3 said that the object's bucket was created; empty while it isn't known."""
+    owned: bool = False
+    """Whether the status says, for this very UID, that the bucket carried our tag."""
+    missing_since: str = ""
+    """Since when the recorded bucket isn't there; empty while it's always seen."""
+    seen_at: str = ""
+    """When the last look saw our tag, by our clock; empty where the last look saw something else."""
     requested_at: str = ""
     """When S3 was asked to create, as long as it isn't known how that ended."""
-    window: float = 180.0
+    answered_at: str = ""
+    """When the call that asked ended; empty where nobody knows."""
+    window: float = CREATION_WINDOW
     """Seconds from the request for which a bucket may still come of it."""
 
 
 def standing(bucket: Bucket, known: Evidence) -> str:
     """Return whose the bucket is.
 
-    `Absent`; `Elsewhere` (another account's); `Ours` (our UID tag); `Untagged` (ours, but without the tag yet, or
-    without it again); `Undecided` (S3 doesn't tell its age yet); `Foreign` (everybody else's).
+    `Absent`; `Elsewhere` (another account's); `Ours` (our UID tag); `Untagged` (the very bucket that is recorded,
+    without our tag); `Unproven` (ours by all that is known, but another of its name can't be ruled out); `Undecided`
+    (S3 may yet show what tells); `Foreign` (everybody else's).
     """
     if not bucket.get("exists"):
         return "Absent"
@@ -42,23 +59,10 @@ def standing(bucket: Bucket, known: Evidence) -> str:
     tagged = uid_of(bucket)
     if tagged is not None:
         return "Ours" if tagged == known.uid else "Foreign"
-    if known.create_time:
+    if known.create_time or known.owned:
         # Who sets tags with PutBucketTagging takes all others away, so that ours get lost easily.
-        same = parse(bucket.get("creation_date")) == parse(known.create_time)
-        return "Untagged" if same else "Foreign"
-    if not known.requested_at or bucket.get("tags"):
-        return "Foreign"
-    return _by_age(bucket, known)
-
-
-def _by_age(bucket: Bucket, known: Evidence) -> str:
-    """Judge a bucket without any tag after a creation of which nobody knows how it ended."""
-    created, requested = parse(bucket.get("creation_date")), parse(known.requested_at)
-    if created is None or requested is None:
-        return "Undecided" if requested else "Foreign"
-    in_time = 0 <= (created - requested).total_seconds() <= known.window
-    # Only an empty one: what somebody has begun to use is never taken over.
-    return "Untagged" if in_time and bucket.get("empty") else "Foreign"
+        return _by_record(bucket, known)
+    return _by_creation(bucket, known)
 
 
 def uid_of(bucket: Bucket) -> str | None:
@@ -67,10 +71,41 @@ def uid_of(bucket: Bucket) -> str | None:
     return uid
 
 
-def owner_of(bucket: Bucket) -> str:
-    """Return for a person whose the bucket is by its tags."""
-    tags = bucket.get("tags") or {}
-    if UID_TAG not in tags:
-        return "it doesn't carry this object's tag"
-    name = f"{tags.get(f'{TAG_PREFIX}namespace', '?')}/{tags.get(f'{TAG_PREFIX}name', '?')}"
-    return f"its tags say that it belongs to {name} of cluster {tags.get(f'{TAG_PREFIX}cluster-id', '?')}"
+def in_time(bucket: Bucket, known: Evidence) -> bool | None:
+    """Return whether the bucket's date lies within the call that asked for it, None where a time is missing."""
+    created, requested = parse(bucket.get("creation_date")), parse(known.requested_at)
+    if created is None or requested is None:
+        return None
+    answered = parse(known.answered_at)
+    longest = known.window if answered is None else (answered - requested).total_seconds() + _CLOCKS
+    return bool(0 <= (created - requested).total_seconds() <= min(longest, known.window))
+
+
+def _by_record(bucket: Bucket, known: Evidence) -> str:
+    """Judge a bucket without our tag after one of its name was ours.
+
+    The date alone doesn't tell a later bucket of the name: S3 moves it with some changes, such as one of the policy.
+    """
+    created = parse(bucket.get("creation_date"))
+    if created is not None and created == parse(known.create_time):
+        return "Untagged"
+    if not known.owned or known.missing_since:
+        return "Foreign"
+    seen = parse(known.seen_at)
+    # A later bucket of the name would be younger than the last look that saw ours.
+    moved_before = created is not None and seen is not None and (seen - created).total_seconds() > _SKEW
+    return "Untagged" if moved_before else "Unproven"
+
+
+def _by_creation(bucket: Bucket, known: Evidence) -> str:
+    """Judge a bucket without our tag after a creation of which nobody knows how it ended."""
+    if not known.requested_at or bucket.get("tags"):
+        return "Foreign"
+    if bucket.get("tags_kept"):
+        return "Undecided"  # what came of the creation carries our tags; S3 may not show them yet
+    fits = in_time(bucket, known)
+    if fits is None:
+        return "Undecided"
+    # Only one as CreateBucket leaves it: what somebody has begun to use is never taken over.
+    untouched = bool(bucket.get("empty")) and not bucket.get("configured")
+    return "Unproven" if fits and untouched else "Foreign"

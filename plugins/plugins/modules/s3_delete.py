@@ -15,22 +15,6 @@ description:
 version_added: 0.1.0
 author: The authors of ansible-operator-runner
 options:
-  bucket:
-    description: Name of the bucket.
-    type: str
-    required: true
-  account_id:
-    description: The account that the bucket has to be of.
-    type: str
-    required: true
-  uid:
-    description: The UID tag's value of the object that asks.
-    type: str
-    required: true
-  claim:
-    description: Whether the bucket is known to be the object's although it carries no UID tag.
-    type: bool
-    default: false
   force:
     description: Whether to delete the content.
     type: bool
@@ -40,6 +24,8 @@ options:
     type: int
     default: 20
 extends_documentation_fragment:
+  - aws_operator.core.s3_bucket
+  - aws_operator.core.s3_bucket.claim
   - amazon.aws.common.modules
   - amazon.aws.region.modules
   - amazon.aws.boto3
@@ -97,16 +83,16 @@ from typing import Any  # noqa: E402
 
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule  # noqa: E402
 from ansible_collections.aws_operator.core.plugins.module_utils.s3_calls import (  # noqa: E402
+    BUCKET_SPEC,
+    CLAIM_SPEC,
     NO_BUCKET,
     OneBucket,
 )
 
 _NOT_EMPTY = "BucketNotEmpty"
 _SPEC = {
-    "bucket": {"type": "str", "required": True},
-    "account_id": {"type": "str", "required": True},
-    "uid": {"type": "str", "required": True},
-    "claim": {"type": "bool", "default": False},
+    **BUCKET_SPEC,
+    **CLAIM_SPEC,
     "force": {"type": "bool", "default": False},
     "batches": {"type": "int", "default": 20},
 }
@@ -167,7 +153,7 @@ def abort_uploads(one: OneBucket, done: Emptied) -> None:
     """Take away the uploads that nobody completed, a thousand at most; the next run goes on."""
     page = one.call("list_multipart_uploads", MaxUploads=1000)
     for upload in page.get("Uploads") or []:
-        one.known("abort_multipart_upload", "NoSuchUpload", Key=upload["Key"], UploadId=upload["UploadId"])
+        one.call("abort_multipart_upload", "NoSuchUpload", Key=upload["Key"], UploadId=upload["UploadId"])
         done.uploads += 1
     done.unfinished = bool(page.get("IsTruncated"))
 
@@ -186,7 +172,7 @@ def main() -> None:
     params = module.params
     if module.check_mode:
         module.exit_json(changed=True, **result(Emptied()))
-    one = OneBucket(module=module, client=module.client("s3"), name=params["bucket"], account_id=params["account_id"])
+    one = OneBucket.of(module)
     tags, _outcome = one.tags()
     if tags is None:
         module.exit_json(changed=False, **result(Emptied(), existed=False))

@@ -13,17 +13,10 @@ description:
 version_added: 0.1.0
 author: The authors of ansible-operator-runner
 options:
-  bucket:
-    description: Name of the bucket.
-    type: str
-    required: true
-  uid:
-    description: The UID tag's value of the object that asks.
-    type: str
-    required: true
   account_id:
     description: The account that the bucket has to be of; that of the credentials where left out.
     type: str
+    required: false
     default: ""
   create_time:
     description: When the object's bucket was created, as far as it's known. It decides what else has to be asked.
@@ -33,11 +26,19 @@ options:
     description: Whether a creation was asked for of which nobody knows how it ended.
     type: bool
     default: false
+  creation_tags:
+    description:
+      - Whether the endpoint keeps the tags of CreateBucket, so that what came of one carries them.
+      - With V(auto) those of AWS count as such, and no others.
+    type: str
+    choices: [auto, kept, dropped]
+    default: auto
   settings:
     description: Whether to read the settings.
     type: bool
     default: true
 extends_documentation_fragment:
+  - aws_operator.core.s3_bucket
   - amazon.aws.common.modules
   - amazon.aws.region.modules
   - amazon.aws.boto3
@@ -53,7 +54,9 @@ EXAMPLES = r"""
 RETURN = r"""
 bucket:
   description:
-    - V(exists), and where it does V(elsewhere) (another account's), V(tags), V(creation_date) and V(empty) where asked.
+    - V(exists), and where it does V(elsewhere) (another account's), V(tags), and V(creation_date) where asked.
+    - Of one without tags, with O(undecided), V(tags_kept), and where they aren't V(empty) and V(configured), the names
+      of what somebody has set.
     - Of a bucket with the UID tag V(versioning), V(encryption), V(public_access_block), V(lifecycle_rules) as S3 has
       them.
   returned: success
@@ -87,20 +90,30 @@ from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleA
 from ansible_collections.aws_operator.core.plugins.module_utils.aws_calls import call  # noqa: E402
 from ansible_collections.aws_operator.core.plugins.module_utils.identity import UID_TAG  # noqa: E402
 from ansible_collections.aws_operator.core.plugins.module_utils.s3_calls import (  # noqa: E402
+    BUCKET_SPEC,
+    DENIED,
     NO_BUCKET,
     OneBucket,
     Outcome,
+    keeps_creation_tags,
     tried,
 )
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import render  # noqa: E402
 
-_DENIED = "AccessDenied"
+# What a new bucket has none of, and what endpoints other than AWS's answer where they don't have such a thing at all.
+_CONFIGURED = (
+    ("versioning", "get_bucket_versioning", "Status", ""),
+    ("lifecycle rules", "get_bucket_lifecycle_configuration", "Rules", "NoSuchLifecycleConfiguration"),
+    ("a policy", "get_bucket_policy", "Policy", "NoSuchBucketPolicy"),
+    ("CORS rules", "get_bucket_cors", "CORSRules", "NoSuchCORSConfiguration"),
+)
+_UNKNOWN = ("NotImplemented", "MethodNotAllowed")
 _SPEC = {
-    "bucket": {"type": "str", "required": True},
-    "uid": {"type": "str", "required": True},
+    **BUCKET_SPEC,
     "account_id": {"type": "str", "default": ""},
     "create_time": {"type": "str", "default": ""},
     "undecided": {"type": "bool", "default": False},
+    "creation_tags": {"type": "str", "choices": ["auto", "kept", "dropped"], "default": "auto"},
     "settings": {"type": "bool", "default": True},
 }
 
@@ -112,7 +125,7 @@ def account_of(module: Any) -> str:
 
 def listed(one: OneBucket) -> tuple[str | None, bool]:
     """Return the date of the creation as the account's list has it (None: it isn't there), and whether we may look."""
-    accepts = {_DENIED}.__contains__
+    accepts = {DENIED}.__contains__
     outcome = tried(one.module, one.client.list_buckets, accepts=accepts, Prefix=one.name, MaxBuckets=1000)
     dates = [item["CreationDate"] for item in outcome.answer.get("Buckets") or [] if item["Name"] == one.name]
     return (render(dates[0]) if dates else None), not outcome.refusal
@@ -137,11 +150,16 @@ def is_empty(one: OneBucket) -> bool:
     return not (versions.get("Versions") or versions.get("DeleteMarkers") or uploads.get("Uploads"))
 
 
+def configured(one: OneBucket) -> list[str]:
+    """Return the names of what somebody has set in the bucket."""
+    return [name for name, operation, key, code in _CONFIGURED if one.call(operation, code, *_UNKNOWN).get(key)]
+
+
 def settings_of(one: OneBucket) -> Any:
     """Return the settings as S3 has them."""
-    encryption = one.known("get_bucket_encryption", "ServerSideEncryptionConfigurationNotFoundError")
-    blocks = one.known("get_public_access_block", "NoSuchPublicAccessBlockConfiguration")
-    rules = one.known("get_bucket_lifecycle_configuration", "NoSuchLifecycleConfiguration")
+    encryption = one.call("get_bucket_encryption", "ServerSideEncryptionConfigurationNotFoundError")
+    blocks = one.call("get_public_access_block", "NoSuchPublicAccessBlockConfiguration")
+    rules = one.call("get_bucket_lifecycle_configuration", "NoSuchLifecycleConfiguration")
     return plain_times({
         "versioning": one.call("get_bucket_versioning").get("Status") or "",
         "encryption": encryption.get("ServerSideEncryptionConfiguration") or {},
@@ -161,7 +179,7 @@ def plain_times(value: Any) -> Any:
 
 def describe(one: OneBucket) -> tuple[dict[str, Any], str]:
     """Return the bucket, and S3's time."""
-    tags, outcome = one.tags(_DENIED)
+    tags, outcome = one.tags(DENIED)
     asked_at = outcome.date or render(datetime.now(UTC))
     if tags is not None:
         return present(one, tags), asked_at
@@ -178,10 +196,18 @@ def present(one: OneBucket, tags: dict[str, str]) -> dict[str, Any]:
     if (ours and not params["create_time"]) or (untagged and (params["create_time"] or params["undecided"])):
         found["creation_date"] = listed(one)[0] or ""
     if not tags and params["undecided"]:
-        found["empty"] = is_empty(one)
+        found.update(untouched(one))
     if ours and params["settings"]:
         found.update(settings_of(one))
     return found
+
+
+def untouched(one: OneBucket) -> dict[str, Any]:
+    """Return what tells whether a bucket without tags is as CreateBucket leaves it."""
+    kept = keeps_creation_tags(one.client.meta.endpoint_url, given=one.module.params["creation_tags"])
+    if kept:
+        return {"tags_kept": True}
+    return {"tags_kept": False, "empty": is_empty(one), "configured": configured(one)}
 
 
 def main() -> None:
@@ -190,9 +216,7 @@ def main() -> None:
     params = module.params
     recorded = params["account_id"]
     account_id = recorded or account_of(module)
-    bucket, asked_at = describe(
-        OneBucket(module=module, client=module.client("s3"), name=params["bucket"], account_id=account_id)
-    )
+    bucket, asked_at = describe(OneBucket.of(module, account_id=account_id))
     if recorded and not bucket["exists"]:  # where there is nothing, a creation would be for these credentials' account
         account_id = account_of(module)
     module.exit_json(changed=False, bucket=bucket, account_id=account_id, asked_at=asked_at)

@@ -14,22 +14,6 @@ description:
 version_added: 0.1.0
 author: The authors of ansible-operator-runner
 options:
-  bucket:
-    description: Name of the bucket.
-    type: str
-    required: true
-  account_id:
-    description: The account that the bucket has to be of.
-    type: str
-    required: true
-  uid:
-    description: The UID tag's value of the object that asks.
-    type: str
-    required: true
-  claim:
-    description: Whether the bucket is known to be the object's although it carries no UID tag.
-    type: bool
-    default: false
   tags:
     description: Tags to set; others stay.
     type: dict
@@ -58,6 +42,8 @@ options:
     elements: dict
     default: []
 extends_documentation_fragment:
+  - aws_operator.core.s3_bucket
+  - aws_operator.core.s3_bucket.claim
   - amazon.aws.common.modules
   - amazon.aws.region.modules
   - amazon.aws.boto3
@@ -91,13 +77,15 @@ from typing import Any  # noqa: E402 - Ansible wants the documentation first
 
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule  # noqa: E402
 from ansible_collections.aws_operator.core.plugins.module_utils.bucket_rules import merged_rules  # noqa: E402
-from ansible_collections.aws_operator.core.plugins.module_utils.s3_calls import OneBucket  # noqa: E402
+from ansible_collections.aws_operator.core.plugins.module_utils.s3_calls import (  # noqa: E402
+    BUCKET_SPEC,
+    CLAIM_SPEC,
+    OneBucket,
+)
 
 _SPEC = {
-    "bucket": {"type": "str", "required": True},
-    "account_id": {"type": "str", "required": True},
-    "uid": {"type": "str", "required": True},
-    "claim": {"type": "bool", "default": False},
+    **BUCKET_SPEC,
+    **CLAIM_SPEC,
     "tags": {"type": "dict", "default": {}},
     "remove_tags": {"type": "dict", "default": {}},
     "versioning": {"type": "str", "choices": ["Enabled", "Suspended"]},
@@ -141,7 +129,7 @@ def set_settings(one: OneBucket) -> bool:
 
 def set_rules(one: OneBucket, ours: list[dict[str, Any]]) -> None:
     """Write the lifecycle rules beside those that others have there by now."""
-    answer = one.known("get_bucket_lifecycle_configuration", "NoSuchLifecycleConfiguration")
+    answer = one.call("get_bucket_lifecycle_configuration", "NoSuchLifecycleConfiguration")
     rules = merged_rules(answer.get("Rules") or [], ours)
     if not rules:
         one.call("delete_bucket_lifecycle")
@@ -157,7 +145,7 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=True)
     params = module.params
-    one = OneBucket(module=module, client=module.client("s3"), name=params["bucket"], account_id=params["account_id"])
+    one = OneBucket.of(module)
     tags, outcome = one.tags()
     if tags is None:
         module.fail_json(**outcome.refusal)

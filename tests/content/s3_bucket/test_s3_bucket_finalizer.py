@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from runner.localdev.ec2.faults import Fault
-from tests.content.ec2_instance.role_harness import Bench
-from tests.content.s3_bucket.bucket_bench import client, names, tags_of
+from tests.content.ec2_instance.role_harness import UID_TAG, Bench
+from tests.content.s3_bucket.bucket_bench import client, names, set_tags, tags_of
 
 
 async def test_bucket_that_is_not_empty_stays_until_it_is_or_may_be_emptied(bench: Bench) -> None:
@@ -79,3 +79,21 @@ async def test_finalizer_without_rights_stays_unless_nothing_was_created(bench: 
     stays = await bench.run(finalizing=True)
     assert (stays.ok, stays.ready["reason"], names(bench)) == (False, "AccessDenied", ["example-data"])
     assert "request id 0" in stays.ready["message"]
+
+
+async def test_owned_bucket_whose_tags_and_date_changed_goes_with_the_object(bench: Bench) -> None:
+    """It isn't left behind, but its content goes only once a person has set the tag: it might be a later bucket."""
+    obj = await bench.create(deletionPolicy="Delete", forceDelete=True)
+    await bench.run()
+    await bench.patch_status(createTime="2026-01-02T03:04:05Z")  # as if S3 had moved the date since
+    set_tags(bench, {"theirs": "1"})
+    client(bench).put_object(Bucket="example-data", Key="data", Body=b"1")
+    stays = await bench.run(finalizing=True)
+    assert (stays.ok, stays.ready["reason"], stays.writes) == (True, "OwnershipUnproven", ["DeleteBucket"])
+    assert "recorded is 2026-01-02T03:04:05Z, so that it may be a later one of its name" in stays.ready["message"]
+    assert names(bench) == ["example-data"]
+
+    set_tags(bench, {UID_TAG: obj["metadata"]["uid"]})
+    gone = await bench.run(finalizing=True)
+    assert (gone.ok, gone.writes, names(bench)) == (True, ["DeleteObjects", "DeleteBucket"], []), gone.output[-3000:]
+    assert {"OwnershipUnproven", "Deleted"} <= set(await bench.events())

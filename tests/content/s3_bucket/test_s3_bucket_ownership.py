@@ -98,3 +98,15 @@ async def test_creation_that_the_library_repeated_is_recognised(bench: Bench) ->
     assert (run.ok, run.ready["reason"], run.status["region"]) == (True, "Available", "eu-central-1")
     location = client(bench).get_bucket_location(Bucket="example-data")["LocationConstraint"]
     assert location == "eu-central-1"
+
+
+async def test_name_of_an_adopted_bucket_stays(bench: Bench) -> None:
+    """A Name that somebody gave the bucket isn't replaced by the default one, and the next run finds nothing to do."""
+    client(bench).create_bucket(Bucket="example-data")
+    obj = await bench.create()
+    set_tags(bench, {UID_TAG: obj["metadata"]["uid"], "Name": "theirs"})
+    run = await bench.run()
+    assert (run.ok, run.ready["reason"]) == (True, "Available"), run.output[-3000:]
+    assert (tags_of(bench)["Name"], "Name" in run.status["tagKeys"]) == ("theirs", False)
+    again = await bench.run()
+    assert (again.ok, again.changed, again.writes) == (True, 0, [])

@@ -48,7 +48,8 @@ def test_creation_comes_with_what_to_store() -> None:
     """Where there is no such bucket it's created with its tags, and what is stored before has S3's own time."""
     plan = make_plan(bucket_view(make_bucket_object(), ABSENT, asked_at=ago(7)))
     stored = {"createAttempt": 1, "createRequestedAt": ago(7), "accountId": ACCOUNT, "clusterId": "c1"}
-    assert (plan.phase, plan.record, plan.tags["ansible-operator.io/uid"]) == ("Create", stored, UID)
+    intent = {**stored, "ownerUid": UID, "createAnsweredAt": None}
+    assert (plan.phase, plan.record, plan.tags["ansible-operator.io/uid"]) == ("Create", intent, UID)
 
 
 def test_creation_without_an_answer_is_asked_for_again() -> None:
@@ -99,11 +100,55 @@ def test_bucket_that_somebody_made_long_after_a_creation_is_not_claimed() -> Non
 def test_bucket_of_unknown_age_is_waited_for_and_then_not_ours() -> None:
     """S3's list may lack a new bucket for a moment; without its date it's never claimed."""
     nameless = {**untagged(empty=True), "creation_date": ""}
-    assert (phase(asked(30), nameless), phase(asked(61), nameless)) == ("Wait", "NotOurs")
+    assert (phase(asked(30), nameless), phase(asked(179), nameless)) == ("Wait", "Wait")
+    assert phase(asked(181), nameless) == "NotOurs"
+
+
+def test_what_a_run_stored_of_its_own_creation_counts_at_once() -> None:
+    """The call's end bounds what came of it in the same run; a creation that came to nothing claims nothing."""
+    found = untagged(age=10, empty=True)
+    ended = {"createAttempt": 1, "createRequestedAt": ago(30), "createAnsweredAt": ago(20)}
+    nothing = {"createAttempt": None, "createRequestedAt": None, "createAnsweredAt": None}
+    for obj, intent, expected in (
+        (make_bucket_object(), {**ended, "createAnsweredAt": ago(10)}, "Claim"),
+        (make_bucket_object(), ended, "NotOurs"),
+        (asked(30), nothing, "NotOurs"),
+    ):
+        assert make_plan(bucket_view(obj, found, intent=intent)).phase == expected
+
+
+def test_bucket_without_the_tags_that_were_sent_along_is_waited_for_and_never_claimed() -> None:
+    """Where the endpoint keeps the tags of CreateBucket, S3 may hide them for a while; then the bucket isn't ours."""
+    bare = {**untagged(age=25, empty=True), "tags_kept": True}
+    assert (phase(asked(30), bare), phase(asked(181), bare)) == ("Wait", "NotOurs")
+
+
+def test_status_of_another_object_proves_nothing() -> None:
+    """A status that was copied with the object to a new UID claims neither a recorded bucket nor a creation."""
+    theirs = {**untagged(age=25, empty=True), "creation_date": CREATED}
+    assert phase(known(ownerUid="another"), theirs) == "NotOurs"
+    copied = asked(30)
+    copied["status"]["ownerUid"] = "another"
+    assert phase(copied, untagged(age=25, empty=True)) == "NotOurs"
+
+
+@pytest.mark.parametrize("date", [CREATED, ago(60), ago(7200), ""])
+def test_owned_bucket_stays_the_objects_whatever_its_date(date: str) -> None:
+    """S3 moves the date with some changes, so what is recorded of an owned bucket decides, and the tags come back."""
+    theirs = {**untagged(), "tags": {"theirs": "1"}, "creation_date": date}
+    plan = make_plan(bucket_view(known(ownerUid=UID), theirs))
+    assert (plan.phase, plan.tag_changes.add) == ("Claim", dict(plan.tags))
+
+
+def test_owned_bucket_that_was_missing_is_told_from_a_later_one_by_its_date() -> None:
+    """Once a look found none of its name, a bucket without our tag is ours only if it's as old as the recorded one."""
+    missed = known(ownerUid=UID, missingSince=ago(90))
+    assert phase(missed, {**untagged(), "creation_date": ago(60)}) == "NotOurs"
+    assert phase(missed, {**untagged(), "creation_date": CREATED}) == "Claim"
 
 
 def test_lost_tags_are_put_back_on_the_very_bucket_only() -> None:
-    """A recorded bucket without our tags is still ours if it's as old as recorded; a later one of its name isn't."""
+    """Without recorded ownership a bucket that lost our tags is ours only if it's as old as recorded."""
     theirs = {"exists": True, "elsewhere": False, "tags": {"theirs": "1"}, "creation_date": CREATED}
     plan = make_plan(bucket_view(known(), theirs))
     assert (plan.phase, plan.out_of_band, plan.tag_changes.add) == ("Claim", True, dict(plan.tags))
@@ -168,6 +213,35 @@ def test_tags_of_others_stay() -> None:
     obj = known(spec={"tags": {"team": "a"}}, tagKeys=["old", "team", "aws:cloudformation:stack-name"])
     plan = make_plan(bucket_view(obj, make_bucket(tags=tags)))
     assert (plan.tag_changes.add, plan.tag_changes.remove) == ({"team": "a"}, {"old": "2"})
+
+
+@pytest.mark.parametrize(
+    ("status", "generation", "found", "add", "remove"),
+    [
+        ({}, 3, "theirs", {}, {}),
+        ({}, 3, None, {"Name": "team/web"}, {}),
+        ({"tagKeys": ["Name"]}, 3, "theirs", {}, {}),
+        ({"tagKeys": ["Name"]}, 4, "of the spec before", {"Name": "team/web"}, {}),
+    ],
+    ids=["adopted with a Name", "without a Name", "renamed by somebody", "the spec's own Name was dropped"],
+)
+def test_default_name_never_replaces_somebody_elses(
+    status: dict[str, Any], generation: int, found: str | None, add: dict[str, str], remove: dict[str, str]
+) -> None:
+    """The Name by default comes where there is none, or in place of the spec's own before an edit."""
+    obj = known(**status)
+    obj["metadata"]["generation"] = generation
+    tags = {key: value for key, value in {**make_bucket()["tags"], "Name": found}.items() if value is not None}
+    plan = make_plan(bucket_view(obj, make_bucket(tags=tags)))
+    assert (plan.tag_changes.add, plan.tag_changes.remove) == (add, remove)
+    assert ("Name" in plan.tags) == (found is None or bool(add))
+
+
+def test_name_of_the_spec_is_kept_in_step() -> None:
+    """A Name that the user gives replaces whatever the bucket has."""
+    tags = {**make_bucket()["tags"], "Name": "theirs"}
+    plan = make_plan(bucket_view(known(spec={"tags": {"Name": "mine"}}), make_bucket(tags=tags)))
+    assert plan.tag_changes.add == {"Name": "mine"}
 
 
 def test_edit_of_the_spec_is_no_drift_from_outside() -> None:

@@ -123,6 +123,20 @@ def test_refused_creation_is_told_with_the_code_and_leaves_no_attempt() -> None:
     assert (update["status"]["createAttempt"], update["status"]["createRequestedAt"]) == (None, None)
 
 
+def test_bucket_that_another_object_took_over_is_given_up() -> None:
+    """Once another object's tag was seen on it, losing that tag too doesn't bring the bucket back."""
+    obj = known(ownerUid=UID)
+    update = status_of(obj, make_bucket(tags=FOREIGN_TAGS))
+    assert (update["status"]["ownerUid"], update["status"]["createTime"]) == (None, None)
+    given_up = known(createTime=None)
+    assert ready_of(status_of(given_up, {**untagged(), "creation_date": CREATED})) == ("False", "NotOurs", True)
+
+
+def test_owner_is_recorded_with_the_bucket() -> None:
+    """The status says for which UID it holds, from the first look that sees our tag."""
+    assert status_of(make_bucket_object(), make_bucket())["status"]["ownerUid"] == UID
+
+
 @pytest.mark.parametrize(
     ("obj", "bucket", "reasons"),
     [
@@ -139,6 +153,14 @@ def test_events_of_what_a_run_did(obj: dict[str, Any], bucket: dict[str, Any], r
     """A run tells what it carried out, by the plans that it had."""
     done = [FILTERS["s3_plan"](obj, seen(bucket))]
     assert [event["reason"] for event in status_of(obj, make_bucket(), done=done)["events"]] == reasons
+
+
+def test_creation_is_told_only_of_a_bucket_that_is_ours() -> None:
+    """S3 answers success for a bucket that was there too: what is seen after it decides what is told."""
+    done = [FILTERS["s3_plan"](make_bucket_object(), seen(ABSENT))]
+    for bucket, reasons in ((untagged(), ["NotOurs"]), ({**untagged(), "tags_kept": True}, ["NotOurs"]), (ABSENT, [])):
+        events = status_of(make_bucket_object(), bucket, done=done)["events"]
+        assert [event["reason"] for event in events] == reasons
 
 
 def test_handed_over_bucket_is_told() -> None:
@@ -158,9 +180,10 @@ def test_handed_over_bucket_is_told() -> None:
         (make_bucket_object(), untagged(), False, ""),
         (known(), ABSENT, False, ""),
         (asked(30), ABSENT, False, "CreationUndecided"),
-        (asked(61), ABSENT, False, ""),
+        (asked(179), ABSENT, False, "CreationUndecided"),
+        (asked(181), ABSENT, False, ""),
         (asked(30), ELSEWHERE, False, "CreationUndecided"),
-        (asked(61), ELSEWHERE, False, ""),
+        (asked(181), ELSEWHERE, False, ""),
     ],
 )
 def test_finalizer_deletes_only_what_is_known_to_be_ours(
