@@ -168,7 +168,7 @@ async def test_an_image_that_is_not_there_is_named_until_the_edit(bench: Bench) 
     """AWS's code for an unknown image is the reason, nothing is launched, and an edit of the image launches it."""
     obj = await bench.create(imageId="ami-0123456789abcdef0")
     refused = await bench.run()
-    assert (refused.ok, refused.ready["reason"]) == (False, "InvalidAMIID.NotFound")
+    assert (refused.ok, refused.ready["reason"]) == (False, "InvalidAMIIDNotFound")
     assert "ami-0123456789abcdef0" in refused.ready["message"]
     assert bench.mine(obj) == []
     await bench.patch(imageId="ami-0c0ffee0000000001")
@@ -190,7 +190,7 @@ async def test_failing_aws_ends_the_run_after_three_tries(bench: Bench) -> None:
     ("code", "event"),
     [
         pytest.param("UnauthorizedOperation", "LaunchFailed", marks=pytest.mark.full),
-        ("VcpuLimitExceeded", "WaitingForCapacity"),
+        ("VcpuLimitExceeded", "LaunchFailed"),
         ("InsufficientInstanceCapacity", "WaitingForCapacity"),
     ],
 )
