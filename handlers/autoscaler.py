@@ -99,7 +99,7 @@ async def check_claims(
     missing = [pool for pool in spec.get("nodePools") or [] if pool not in there]
     if missing:
         warnings.append(f"there is no NodePool {', '.join(missing)} in namespace {namespace} (yet)")
-    if "nodePoolSelector" in spec and not any(_claims(spec, pool) for pool in pools):
+    if "nodePoolSelector" in spec and not any(claims(spec, pool) for pool in pools):
         warnings.append(f"spec.nodePoolSelector selects no NodePool of namespace {namespace} (yet)")
 
 
@@ -131,18 +131,21 @@ def _taken(
     spec: Mapping[str, Any], others: Iterable[Mapping[str, Any]], *, pools: Sequence[Mapping[str, Any]]
 ) -> set[tuple[str, str]]:
     """Return the claimed pools that another Autoscaler claims, with its name; also those that aren't there yet."""
-    claimed = {pool["name"] for pool in pools if _claims(spec, pool)}
+    claimed = {pool["name"] for pool in pools if claims(spec, pool)}
     found = set()
     for other in others:
         if not other["spec"].get("dryRun"):
-            theirs = {pool["name"] for pool in pools if _claims(other["spec"], pool)}
+            theirs = {pool["name"] for pool in pools if claims(other["spec"], pool)}
             named = set(spec.get("nodePools") or []) & set(other["spec"].get("nodePools") or [])
             found |= {(pool, other["name"]) for pool in claimed & theirs | named}
     return found
 
 
-def _claims(spec: Mapping[str, Any], pool: Mapping[str, Any]) -> bool:
-    """Return whether a spec names or selects the pool."""
+def claims(spec: Mapping[str, Any], pool: Mapping[str, Any]) -> bool:
+    """Return whether a spec names or selects the pool, as the role's `autoscaler_view` has it.
+
+    That one runs with Ansible and isn't there in the operator's own environment; a test holds the two together.
+    """
     if pool["name"] in (spec.get("nodePools") or []):
         return True
     selector, labels = spec.get("nodePoolSelector"), pool["labels"]

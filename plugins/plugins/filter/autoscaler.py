@@ -17,21 +17,24 @@ from ansible_collections.aws_operator.core.plugins.module_utils.autoscaling impo
     Evaluation,
     evaluate,
 )
+from ansible_collections.aws_operator.core.plugins.module_utils.budgets import budget_of
 from ansible_collections.aws_operator.core.plugins.module_utils.catalogue import catalogue_of, questions
 from ansible_collections.aws_operator.core.plugins.module_utils.failures import failure_of
 from ansible_collections.aws_operator.core.plugins.module_utils.plain_data import plain
 from ansible_collections.aws_operator.core.plugins.module_utils.pod_volumes import volumes_of
-from ansible_collections.aws_operator.core.plugins.module_utils.pools import Facts
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_facts import Facts
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import parse
 
 _PLURALS = {
     "Autoscaler": "autoscalers",
     "DaemonSet": "daemonsets",
+    "EC2Instance": "ec2instances",
     "Node": "nodes",
     "NodePool": "nodepools",
     "PersistentVolume": "persistentvolumes",
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "Pod": "pods",
+    "PodDisruptionBudget": "poddisruptionbudgets",
     "StorageClass": "storageclasses",
 }
 _READ_AGAIN = ("Conflict", "NotFound")
@@ -39,13 +42,13 @@ _READ_AGAIN = ("Conflict", "NotFound")
 
 
 def autoscaler_listed(results: Sequence[Mapping[str, Any]], indexed: Sequence[Mapping[str, Any]] | None = None) -> Any:
-    """Return what a loop of `k8s_info` over kinds gave, by the API's plural names.
+    """Return what a loop of `kube_list` over kinds gave, by the API's plural names.
 
     *indexed* are the pending pods of the handlers' index, which was asked before: a pod that is in both is the list's.
     """
     found: dict[str, list[Any]] = {plural: [] for plural in _PLURALS.values()}
     for result in plain(results):
-        found[_PLURALS[result["item"]["kind"]]] += result.get("resources") or []
+        found[_PLURALS[result["item"]["kind"]]] += result["resources"]
     known = {pod["metadata"].get("uid") for pod in found["pods"]}
     found["pods"] += [pod for pod in plain(indexed or []) if pod["metadata"].get("uid") not in known]
     return wrap_var(found)
@@ -98,6 +101,7 @@ def _view(obj: Mapping[str, Any], seen: Mapping[str, Any]) -> AutoscalerView:
     catalogue = catalogue_of(obj.get("status") or {}, seen.get("answers") or [])
     facts = Facts(
         nodes=seen.get("nodes") or [],
+        instances=seen.get("ec2instances") or [],
         now=parse(seen.get("now")) or datetime.now(UTC),
         capacities=catalogue.capacities(),
         zones=catalogue.zones(pools),
@@ -115,6 +119,7 @@ def _view(obj: Mapping[str, Any], seen: Mapping[str, Any]) -> AutoscalerView:
             volumes=seen.get("persistentvolumes") or [],
             classes=seen.get("storageclasses") or [],
         ),
+        budgets=[budget_of(item) for item in seen.get("poddisruptionbudgets") or []],
         catalogue=catalogue,
         rivals=seen.get("autoscalers") or [],
         made=seen.get("made") or [],

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.aws_operator.core.plugins.module_utils.autoscaler_view import AutoscalerView, Decision
 from ansible_collections.aws_operator.core.plugins.module_utils.conditions import Condition, condition
 from ansible_collections.aws_operator.core.plugins.module_utils.packing import Packing
+from ansible_collections.aws_operator.core.plugins.module_utils.promises import Promise
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import render
 
 _DECISIONS_KEPT = 10
 _PODS_TOLD = 50
+_BROKEN_TOLD = 3
 _LONGEST_REASON = 400
 _MOVES_ALWAYS = ("lastEvaluationTime", "lastCheckedAt")
 
@@ -28,6 +30,9 @@ class Findings:
     decisions: Sequence[Decision]
     unclear: Mapping[str, str]
     """By pool: why nobody knows what its nodes offer."""
+    promises: Sequence[Promise] = ()
+    refused_launches: Mapping[str, str] = field(default_factory=dict)
+    """By pool: which machines AWS refuses for good, and why."""
 
     def told(self, view: AutoscalerView) -> list[Decision]:
         """Return the decisions of the whole run that are news: written ones, and dry ones that weren't told yet."""
@@ -48,6 +53,7 @@ def status_of(view: AutoscalerView, findings: Findings) -> dict[str, Any]:
         "unschedulablePods": findings.packing.unschedulable,
         "leftOutPods": [{"pod": item.pod, "reason": _cut(item.reason)} for item in left][:_PODS_TOLD] or None,
         "unneededNodes": [{"node": name, "since": since} for name, since in sorted(findings.unneeded.items())] or None,
+        "grownFor": [item.entry() for item in findings.promises] or None,
         "catalogue": view.catalogue.entry(view.claimed()),
         "observedGeneration": view.obj["metadata"].get("generation"),
     }
@@ -75,18 +81,32 @@ def is_changed(view: AutoscalerView, status: Mapping[str, Any], *, conditions: S
 def ready_of(view: AutoscalerView, findings: Findings) -> Condition:
     """Return what keeps the Autoscaler from deciding about its pools, the gravest first."""
     for reason, message in (
-        ("ScaleRefused", "; ".join(f"pool {name}: {why}" for name, why in sorted(view.refused.items()))),
+        ("ScaleRefused", _by_pool(view.refused)),
         ("NodePoolNotFound", _missing(view)),
         ("NodePoolClaimed", "; ".join(f"pool {name} is the Autoscaler {by}'s" for name, by in view.taken().items())),
         ("NoNodePools", "" if view.claimed() else "no NodePool of this namespace is selected"),
         *((trouble.reason, f"pool {trouble.pool}: {trouble.message}") for trouble in view.catalogue.troubles),
-        ("CapacityUnknown", "; ".join(f"pool {name}: {why}" for name, why in sorted(findings.unclear.items()))),
+        ("LaunchRefused", _by_pool(findings.refused_launches)),
+        ("CapacityUnknown", _by_pool(findings.unclear)),
+        ("GrowthDidNotHelp", _broken(findings.promises)),
     ):
         if message:
             return condition("Ready", holds=False, reason=reason, message=message)
     names = ", ".join(sorted(str(pool["metadata"]["name"]) for pool in view.claimed()))
     told = "" if not view.is_dry else "; with dryRun off it would scale " + (_moves(findings) or "nothing")
     return condition("Ready", holds=True, reason="Evaluated", message=f"it decides about {names}{told}")
+
+
+def _by_pool(reasons: Mapping[str, str]) -> str:
+    return "; ".join(f"pool {name}: {why}" for name, why in sorted(reasons.items()))
+
+
+def _broken(promises: Sequence[Promise]) -> str:
+    """Return which growth was in vain, and what ends that."""
+    told = [f"pool {item.pool} was grown for {item.pod}, and {item.unfit}" for item in promises if item.unfit]
+    more = f"; and {len(told) - _BROKEN_TOLD} more" if len(told) > _BROKEN_TOLD else ""
+    end = "; it isn't grown for such pods again until they, or the pool's spec, are changed"
+    return f"{'; '.join(told[:_BROKEN_TOLD])}{more}{end}" if told else ""
 
 
 def _moves(findings: Findings) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.aws_operator.core.plugins.module_utils.budgets import Budget
 from ansible_collections.aws_operator.core.plugins.module_utils.catalogue import Catalogue
 from ansible_collections.aws_operator.core.plugins.module_utils.pod_volumes import Volumes
 from ansible_collections.aws_operator.core.plugins.module_utils.pods import Pod
-from ansible_collections.aws_operator.core.plugins.module_utils.pools import Facts
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_facts import Facts
 from ansible_collections.aws_operator.core.plugins.module_utils.selectors import matches_labels
 
 Decision = Mapping[str, Any]
@@ -27,6 +28,7 @@ class AutoscalerView:
     """All pods: those that wait and those that take room."""
     facts: Facts
     volumes: Volumes = field(default_factory=Volumes)
+    budgets: Sequence[Budget] = ()
     catalogue: Catalogue = field(default_factory=Catalogue)
     rivals: Sequence[Mapping[str, Any]] = ()
     """The Autoscalers of the namespace; the object itself may be among them."""

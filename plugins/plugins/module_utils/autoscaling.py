@@ -21,7 +21,14 @@ from ansible_collections.aws_operator.core.plugins.module_utils.autoscaler_view 
 from ansible_collections.aws_operator.core.plugins.module_utils.conditions import dated
 from ansible_collections.aws_operator.core.plugins.module_utils.durations import seconds
 from ansible_collections.aws_operator.core.plugins.module_utils.packing import Limits, Packing, pack
+from ansible_collections.aws_operator.core.plugins.module_utils.places import Place
 from ansible_collections.aws_operator.core.plugins.module_utils.pools import Pool, places_of, pool_of
+from ansible_collections.aws_operator.core.plugins.module_utils.promises import (
+    Promise,
+    judged,
+    promises_of,
+    renewed,
+)
 from ansible_collections.aws_operator.core.plugins.module_utils.shrinking import Shrinking, Thrift, cooling, shrink
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import render
 
@@ -64,7 +71,15 @@ def _find(view: AutoscalerView) -> Findings:
     pools = [pool_of(obj, view.facts) for obj in objects]
     pending = view.pending()
     places = places_of(view.facts, view.pods, pools=objects)
-    packing: Packing = pack(pending, pools=pools, places=places, volumes=view.volumes, limits=_limits(view))
+    known = _promises(view, pools=pools, places=places)
+    packing: Packing = pack(
+        pending,
+        pools=pools,
+        places=places,
+        volumes=view.volumes,
+        limits=_limits(view),
+        broken={(item.pool, item.likeness): item.unfit for item in known if item.unfit},
+    )
     shrinking: Shrinking = shrink(
         packing,
         pools=pools,
@@ -72,6 +87,7 @@ def _find(view: AutoscalerView) -> Findings:
         since={item["node"]: item["since"] for item in view.status.get("unneededNodes") or []},
         thrift=_thrift(view),
         volumes=view.volumes,
+        budgets=view.budgets,
     )
     decided = [
         _merged(pool, packing, shrinking=shrinking) for pool in pools if shrinking.targets[pool.name] != pool.target
@@ -82,7 +98,34 @@ def _find(view: AutoscalerView) -> Findings:
         pending=len(pending),
         decisions=[_entry(item, view) for item in decided],
         unclear={pool.name: pool.unclear for pool in pools if pool.unclear},
+        promises=renewed(known, _promised(view, packing, pools=pools)),
+        refused_launches={pool.name: pool.refused for pool in pools if pool.refused},
     )
+
+
+def _promises(view: AutoscalerView, *, pools: Sequence[Pool], places: Sequence[Place]) -> list[Promise]:
+    """Return for which pods nodes were coming before, and what has become of it."""
+    kept = promises_of(view.status)
+    guests = growing.waiting(view.pending(), view.volumes)[0] if kept else []
+    revisions = {pool.name: pool.revision for pool in pools}
+    found: list[Promise] = judged(kept, guests=guests, revisions=revisions, places=places, volumes=view.volumes)
+    return found
+
+
+def _promised(view: AutoscalerView, packing: Packing, *, pools: Sequence[Pool]) -> list[Promise]:
+    """Return for which pods nodes are coming now, whoever asked for them, so that no crash or second round loses it."""
+    revisions = {pool.name: pool.revision for pool in pools}
+    return [
+        Promise(
+            pool=item.pool,
+            likeness=item.likeness,
+            pod=item.pod,
+            since=render(view.facts.now),
+            revision=revisions[item.pool],
+        )
+        for item in reversed(packing.verdicts)
+        if item.outcome == "Coming" or (item.outcome == "Grows" and not view.is_dry and item.pool not in view.refused)
+    ]
 
 
 def _limits(view: AutoscalerView) -> Limits:

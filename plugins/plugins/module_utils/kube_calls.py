@@ -16,6 +16,12 @@ UNANSWERED = (ApiException, HTTPError)
 """What a request may end with besides an answer that is understood here."""
 
 FAILED = "failed"
+_NOT_FOUND = 404
+_LONGEST_TEXT = 200
+
+
+class UnreadError(Exception):
+    """The API server's answer doesn't tell what there is; the message says what it answered."""
 
 
 def status_of(error: Any) -> dict[str, Any]:
@@ -31,7 +37,82 @@ def status_of(error: Any) -> dict[str, Any]:
         body = {}
     found = body if isinstance(body, Mapping) else {}
     code = int(getattr(error, "status", None) or found.get("code") or 0)
-    return {"code": code, "reason": str(found.get("reason") or ""), "message": str(found.get("message") or error)}
+    message = str(found.get("message") or "") or _plain_text(error, code)
+    return {"code": code, "reason": str(found.get("reason") or ""), "message": message}
+
+
+def _plain_text(error: Any, code: int) -> str:
+    """Return what an answer says that is no Status object, as those of a server that starts aren't."""
+    body = getattr(error, "body", None) or ""
+    text = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
+    told = " ".join(text.split())[:_LONGEST_TEXT] or str(getattr(error, "reason", None) or "no reason given")
+    return f"the API server answered {code}: {told}"
+
+
+def listed(kind: str, ask: Callable[[], bytes | str]) -> list[dict[str, Any]]:
+    """Return all objects of *kind*; *ask* sends the request and returns the body of its answer.
+
+    Only a whole list counts. A list of a kind that is served is never answered with 404, so that one comes from an API
+    server that starts, and says nothing about what there is.
+
+    Raises:
+        UnreadError: the answer is no such list, or not all of it.
+        ApiException: the API server refuses.
+    """
+    try:
+        body = _document(ask())
+    except ApiException as error:
+        if status_of(error)["code"] == _NOT_FOUND:
+            raise UnreadError(status_of(error)["message"]) from error
+        raise
+    items = body.get("items")
+    if body.get("kind") != f"{kind}List" or "items" not in body or not isinstance(items, list | None):
+        raise UnreadError(f"the answer is no {kind}List but {body.get('kind') or 'something else'}")
+    meta = body.get("metadata") or {}
+    if meta.get("continue"):
+        raise UnreadError("the answer is only a part of the list")
+    head = {"apiVersion": body.get("apiVersion"), "kind": kind}
+    return [{**head, **item} for item in items or []]
+
+
+def looked_up(name: str, ask: Callable[[], bytes | str]) -> list[dict[str, Any]]:
+    """Return the object called *name*, or nothing where the API server says that there is none of this name.
+
+    Raises:
+        UnreadError: the answer is another 404, of a kind that isn't served, or no object.
+        ApiException: the API server refuses.
+    """
+    try:
+        body = _document(ask())
+    except ApiException as error:
+        status = status_of(error)
+        if status["code"] != _NOT_FOUND:
+            raise
+        if _missing_name(error) == name:
+            return []
+        raise UnreadError(status["message"]) from error
+    if (body.get("metadata") or {}).get("name") != name:
+        raise UnreadError(f"the answer is no object called {name}")
+    return [body]
+
+
+def _document(body: bytes | str) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError as error:
+        raise UnreadError("the answer is no JSON") from error
+    if not isinstance(found, dict):
+        raise UnreadError("the answer is no JSON object")
+    return found
+
+
+def _missing_name(error: Any) -> str:
+    """Return the name of the object that a 404 speaks of; that of a kind which isn't served names none."""
+    try:
+        details = json.loads(getattr(error, "body", None) or "{}").get("details") or {}
+        return str(details.get("name") or "")
+    except (ValueError, AttributeError):
+        return ""
 
 
 def created(obj: Mapping[str, Any], *, create: Callable[[], Any], read: Callable[[], Mapping[str, Any]]) -> str:

@@ -21,6 +21,7 @@ from ansible_collections.aws_operator.core.plugins.module_utils.pods import (
     why_not_waiting_for_room,
 )
 from ansible_collections.aws_operator.core.plugins.module_utils.pools import Pool
+from ansible_collections.aws_operator.core.plugins.module_utils.promises import likeness_of
 from ansible_collections.aws_operator.core.plugins.module_utils.quantities import LARGEST, QuantityError
 
 _NAMED = 3
@@ -47,6 +48,8 @@ class Verdict:
     place: str = ""
     pool: str = ""
     reason: str = ""
+    likeness: str = ""
+    """Of a pod for which a node is coming."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +87,7 @@ class _Board:
     pools: Sequence[Pool]
     volumes: Volumes
     limits: Limits
+    broken: Mapping[tuple[str, str], str]
     places: list[Place]
     added: set[str] = field(default_factory=set)
     grown_for: dict[str, list[str]] = field(default_factory=dict)
@@ -98,11 +102,14 @@ class _Board:
 
     def _put(self, guest: Guest, place: Place) -> Verdict:
         place.put(guest)
-        outcome = "Fits" if place.is_there else "Coming"
+        if place.is_there:
+            return Verdict(pod=guest.key, outcome="Fits", place=place.name, pool=place.pool)
+        outcome = "Coming"
         if place.name in self.added:
             outcome = "Grows"
             self.grown_for[place.pool].append(guest.key)
-        return Verdict(pod=guest.key, outcome=outcome, place=place.name, pool=place.pool)
+        likeness = likeness_of(guest)
+        return Verdict(pod=guest.key, outcome=outcome, place=place.name, pool=place.pool, likeness=likeness)
 
     def _grow(self, guest: Guest, rules: Rules) -> Verdict:
         unfit: dict[str, Misfit] = {}
@@ -110,7 +117,7 @@ class _Board:
         for pool in self.pools:
             number = sum(place.pool == pool.name and not place.is_there for place in self.places) + 1
             place = pool.template(f"{pool.name} (new {number})")
-            found = misfit(guest, place, rules=rules, volumes=self.volumes)
+            found = misfit(guest, place, rules=rules, volumes=self.volumes) or self._tried(guest, pool)
             reason = "" if found else self._blocked(pool)
             if found:
                 unfit[pool.name] = found
@@ -123,6 +130,11 @@ class _Board:
             return Verdict(pod=guest.key, outcome="Waits", reason="; ".join(dict.fromkeys(blocked)))
         return Verdict(pod=guest.key, outcome="LeftOut", reason=why_nowhere(unfit))
 
+    def _tried(self, guest: Guest, pool: Pool) -> Misfit | None:
+        """Return what keeps such pods from the nodes that were added for them, whatever a new one should be like."""
+        why = self.broken.get((pool.name, likeness_of(guest))) if self.broken else None
+        return Misfit(kind="Tried", what=why) if why else None
+
     def _open(self, pool: Pool, place: Place) -> None:
         self.places.append(place)
         self.added.add(place.name)
@@ -133,19 +145,21 @@ class _Board:
         return sum(place.name in self.added for place in self.places if place.pool == pool.name)
 
     def _blocked(self, pool: Pool) -> str:
-        """Return why the pool can't grow now though its nodes would do."""
-        if pool.allowed_target + self.grown(pool) >= pool.maximum:
-            return f"pool {pool.name} is at its maxNodes of {pool.maximum}"
-        if pool.unclear:
-            return f"nobody knows what nodes of pool {pool.name} offer: {pool.unclear}"
-        if pool.starved:
-            return f"pool {pool.name} gets no machines at the moment: {pool.starved}"
-        if self.limits.paused:
-            return self.limits.paused
+        """Return why the pool can't grow now though its nodes would do, the most lasting reason first."""
         most = self.limits.max_nodes_per_step
-        if most and len(self.added) >= most:
-            return f"this evaluation already adds {most} nodes (maxNodesPerStep); the next one goes on"
-        return ""
+        reasons = {
+            f"pool {pool.name} is at its maxNodes of {pool.maximum}": (
+                pool.allowed_target + self.grown(pool) >= pool.maximum
+            ),
+            f"nobody knows what nodes of pool {pool.name} offer: {pool.unclear}": bool(pool.unclear),
+            f"AWS refuses the launches of pool {pool.name}: {pool.refused}": bool(pool.refused),
+            f"pool {pool.name} gets no machines at the moment: {pool.starved}": bool(pool.starved),
+            self.limits.paused: bool(self.limits.paused),
+            f"this evaluation already adds {most} nodes (maxNodesPerStep); the next one goes on": (
+                0 < most <= len(self.added)
+            ),
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 def pack(
@@ -155,13 +169,23 @@ def pack(
     places: Iterable[Place] = (),
     volumes: Volumes | None = None,
     limits: Limits | None = None,
+    broken: Mapping[tuple[str, str], str] | None = None,
 ) -> Packing:
-    """Decide for the pending *pods*; *places* are the nodes that are there, with the pods on them."""
+    """Decide for the pending *pods*; *places* are the nodes that are there, with the pods on them.
+
+    *broken* says by pool and likeness why nodes that were added for such pods don't take them.
+    """
     known = volumes or Volumes()
     ordered = sorted(pools, key=lambda pool: (pool.rank, pool.cost, pool.name))
     there = [place.copy() for place in sorted(places, key=lambda place: place.name)]
-    board = _Board(pools=ordered, volumes=known, limits=limits or Limits(), places=[*there, *_coming(ordered)])
-    guests, left_out = _waiting(pods, known)
+    board = _Board(
+        pools=ordered,
+        volumes=known,
+        limits=limits or Limits(),
+        broken=broken or {},
+        places=[*there, *_coming(ordered)],
+    )
+    guests, left_out = waiting(pods, known)
     settled = [board.settle(guest) for guest in _greatest_first(guests, board)]
     targets = {pool.name: pool.allowed_target + board.grown(pool) for pool in ordered}
     return Packing(
@@ -177,7 +201,7 @@ def _coming(pools: Iterable[Pool]) -> list[Place]:
     return [pool.template(f"{pool.name} (new {number})") for pool in pools for number in range(1, pool.coming + 1)]
 
 
-def _waiting(pods: Iterable[Pod], volumes: Volumes) -> tuple[list[Guest], list[Verdict]]:
+def waiting(pods: Iterable[Pod], volumes: Volumes) -> tuple[list[Guest], list[Verdict]]:
     """Tell those that wait for room from those that no node helps."""
     guests, left_out = [], []
     for pod in pods:

@@ -38,6 +38,8 @@ class Place:
     """Whether the node goes on purpose."""
     is_ready: bool = True
     created: str = ""
+    ready_since: str = ""
+    """When its Ready condition changed last."""
     keeps: str = ""
     """Why the node itself isn't to be taken away, empty where it may be."""
     vague: frozenset[str] = frozenset()
@@ -61,8 +63,13 @@ class Place:
         self.guests.append(guest)
         self.free = less(self.free, guest.requests)
 
-    def copy(self) -> Place:
-        """Return the same place for a trial."""
+    def clear(self) -> None:
+        """Send all guests away but those that every node of its kind has."""
+        self.guests = [guest for guest in self.guests if guest.stays]
+        self.__post_init__()
+
+    def copy(self, *, only_bound: bool = False) -> Place:
+        """Return the same place for a trial; *only_bound* leaves out the pods that were put there in thought."""
         return Place(
             name=self.name,
             labels=self.labels,
@@ -74,9 +81,10 @@ class Place:
             is_leaving=self.is_leaving,
             is_ready=self.is_ready,
             created=self.created,
+            ready_since=self.ready_since,
             keeps=self.keeps,
             vague=self.vague,
-            guests=list(self.guests),
+            guests=[guest for guest in self.guests if guest.is_bound] if only_bound else list(self.guests),
         )
 
 
@@ -94,6 +102,7 @@ def place_of(node: Node, *, pods: Iterable[Pod] = (), pool: str = "", is_leaving
         is_leaving=is_leaving,
         is_ready=ready,
         created=str(meta.get("creationTimestamp") or ""),
+        ready_since=unready_since(node),
         keeps=f"it's annotated {_STAYS}: true" if (meta.get("annotations") or {}).get(_STAYS) == "true" else "",
         guests=[guest_of(pod) for pod in pods if node_of(pod) == meta["name"] and not has_ended(pod)],
     )
@@ -111,7 +120,7 @@ def is_cordoned(node: Node) -> bool:
 
 
 def unready_since(node: Node) -> str:
-    """Return since when the node isn't Ready, as its condition or its creation says."""
+    """Return since when the node isn't Ready, or is where it is, as its condition or its creation says."""
     conditions = (node.get("status") or {}).get("conditions") or []
     moved = next((item.get("lastTransitionTime") for item in conditions if item.get("type") == "Ready"), None)
     return str(moved or node["metadata"].get("creationTimestamp") or "")

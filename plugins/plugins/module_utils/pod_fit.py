@@ -33,6 +33,7 @@ _SENTENCES = {
     "Volume": ("can't reach the volume of its claim {}", "no pool can reach the volume of its claim {}"),
     "HostPort": ("has its host port {} taken", "every pool has its host port {} taken"),
     "Neighbours": ("doesn't satisfy {}", "no pool satisfies {}"),
+    "Tried": ("was grown for such a pod already, and {}", "a pool was grown for such a pod already, and {}"),
     "Room": ("is too small for it: {}", "no pool has nodes that are big enough: {}"),
 }
 

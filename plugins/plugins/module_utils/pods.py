@@ -38,18 +38,30 @@ class Guest:
     """Whether the pod has to go elsewhere when its node goes."""
     keeps: str = ""
     """Why the node isn't taken away under it to save money, empty where it may be."""
+    stays: bool = False
+    """Whether it goes with its node: of a DaemonSet, or a mirror pod."""
+    is_pending: bool = False
+    """Whether it hasn't started, be it on a node or not."""
+    is_healthy: bool = True
+    """Whether it's Ready."""
 
     @property
     def key(self) -> str:
         """Return `namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def is_bound(self) -> bool:
+        """Return whether it's on its node already, and wasn't just put there in thought."""
+        return bool(self.spec.get("nodeName"))
+
 
 def guest_of(pod: Pod) -> Guest:
     """Read a pod; a QuantityError where it asks for something that is no quantity."""
     meta, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     affinity = spec.get("affinity") or {}
-    moves = not (stays_with_its_node(pod) or is_terminating(pod) or has_ended(pod))
+    stays = stays_with_its_node(pod)
+    moves = not (stays or is_terminating(pod) or has_ended(pod))
     return Guest(
         namespace=meta.get("namespace") or "default",
         name=meta.get("name") or "",
@@ -63,6 +75,9 @@ def guest_of(pod: Pod) -> Guest:
         priority=int(spec.get("priority") or 0),
         moves=moves,
         keeps=why_it_keeps_its_node(pod) if moves else "",
+        stays=stays,
+        is_pending=(pod.get("status") or {}).get("phase") == "Pending",
+        is_healthy=_is_ready(pod),
     )
 
 
@@ -96,6 +111,11 @@ def controller_kind(pod: Pod) -> str:
     """Return the kind of the pod's controller, empty where nobody would make the pod again."""
     owners = (pod.get("metadata") or {}).get("ownerReferences") or []
     return next((str(owner.get("kind") or "") for owner in owners if owner.get("controller")), "")
+
+
+def _is_ready(pod: Pod) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions)
 
 
 def stays_with_its_node(pod: Pod) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 Labels = Mapping[str, str]
 Taint = Mapping[str, Any]
-_REPELLING = ("NoSchedule", "NoExecute")
+REPELLING = ("NoSchedule", "NoExecute")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 
 
@@ -50,7 +50,7 @@ def untolerated(
 ) -> Mapping[str, Any] | None:
     """Return the first taint that keeps a pod with *tolerations* away."""
     for taint in taints:
-        if taint.get("effect") in _REPELLING and not any(_tolerates(item, taint) for item in tolerations):
+        if taint.get("effect") in REPELLING and not any(_tolerates(item, taint) for item in tolerations):
             return taint
     return None
 

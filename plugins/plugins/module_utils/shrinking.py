@@ -1,17 +1,19 @@
 """Which nodes nobody needs: the Autoscaler's decision to shrink, as a pure function.
 
 Nodes are taken away in thought, one after the other in the order in which NodePool would take them, and the pods of
-each have to find room in what is left; so two that could go one by one, but not together, are told apart. Times come in
-as values: since when a node isn't needed is kept by the caller in a status.
+each have to find room in what is left; so two that could go one by one, but not together, are told apart. The order is
+that of the pods that are on the nodes now, and one drain is over before the next one begins. Times come in as values:
+since when a node isn't needed is kept by the caller in a status.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import takewhile
 
+from ansible_collections.aws_operator.core.plugins.module_utils.budgets import Budget, Budgets
 from ansible_collections.aws_operator.core.plugins.module_utils.neighbours import rules_for
 from ansible_collections.aws_operator.core.plugins.module_utils.packing import Decision, Packing
 from ansible_collections.aws_operator.core.plugins.module_utils.places import Place
@@ -20,7 +22,12 @@ from ansible_collections.aws_operator.core.plugins.module_utils.pod_volumes impo
 from ansible_collections.aws_operator.core.plugins.module_utils.pods import Guest
 from ansible_collections.aws_operator.core.plugins.module_utils.pools import Pool
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age, parse, render
-from ansible_collections.aws_operator.core.plugins.module_utils.victims import Candidate, candidate_of, in_order
+from ansible_collections.aws_operator.core.plugins.module_utils.victims import (
+    Candidate,
+    candidate_of,
+    in_order,
+    load_of,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +65,13 @@ class _Trial:
     thrift: Thrift
     now: datetime
     since: Mapping[str, str]
+    budgets: Budgets
+    real: Mapping[str, Place]
+    """The nodes by name with the pods that are on them now: by these NodePool chooses."""
     unneeded: dict[str, str] = field(default_factory=dict)
     needed: dict[str, str] = field(default_factory=dict)
+    moves_pods: bool = False
+    """Whether a node goes whose pods have to go elsewhere."""
 
     def settle_the_homeless(self) -> None:
         """Give the pods of closed nodes room elsewhere, so that it isn't promised twice."""
@@ -69,28 +81,56 @@ class _Trial:
                 if not self._move(guest, self.places):
                     place.guests.append(guest)
 
+    def candidates(self, pool: Pool) -> list[Candidate]:
+        """Return the pool's nodes in the order in which NodePool would take them now."""
+        mine = [place for place in self.real.values() if place.pool == pool.name and not place.is_leaving]
+        ordered: list[Candidate] = in_order(map(candidate_of, mine))
+        return ordered
+
     def take_away(self, candidate: Candidate) -> bool:
         """Take a node away for good where nobody needs it; its pods have moved then."""
         place = next(place for place in self.places if place.name == candidate.name)
-        reason = self._why_needed(place, candidate_of(place))
+        reason = self._why_needed(place, candidate)
         if reason:
             self.needed[place.name] = reason
             return False
+        self.budgets.take(self.real[place.name].guests)
         self.unneeded[place.name] = self.since.get(place.name) or render(self.now)
         return True
 
     def _why_needed(self, place: Place, candidate: Candidate) -> str:
+        """Return why a node has to stay; what is on it counts, also where it has been given room elsewhere already."""
         threshold = self.thrift.utilization_threshold
+        load = max(candidate.load, load_of(place))
         if candidate.keeps:
             return str(candidate.keeps)
-        if place.is_ready and candidate.load >= threshold:
-            return f"{candidate.load:.0%} of it is asked for, and the threshold is {threshold:.0%}"
+        if place.is_ready and load >= threshold:
+            return f"{load:.0%} of it is asked for, and the threshold is {threshold:.0%}"
+        held = self.budgets.why_held(self.real[place.name].guests)
+        if held:
+            return str(held)
         left = [other.copy() for other in self.places if other is not place]
         for guest in _greatest_first(place):
             if not self._move(guest, left):
                 return f"{guest.key} fits nowhere else"
         self.places = left
         return ""
+
+    def at_once(self, names: Iterable[str]) -> list[str]:
+        """Return those that go now: empty ones, and one whose pods have to move.
+
+        Where those end up changes the order in which NodePool takes the next ones, so the rest is judged anew.
+        """
+        found = []
+        for name in names:
+            moves_pods = any(guest.moves for guest in self.real[name].guests)
+            if moves_pods and self.moves_pods:
+                break
+            found.append(name)
+            if moves_pods:
+                self.moves_pods = True
+                break
+        return found
 
     def _move(self, guest: Guest, places: Sequence[Place]) -> bool:
         rules = rules_for(guest, places)
@@ -109,6 +149,7 @@ def shrink(
     since: Mapping[str, str] | None = None,
     thrift: Thrift | None = None,
     volumes: Volumes | None = None,
+    budgets: Sequence[Budget] = (),
 ) -> Shrinking:
     """Decide after *packing* has put the pods that wait; *since* is what the last evaluation returned as unneeded."""
     rules = thrift or Thrift()
@@ -118,10 +159,13 @@ def shrink(
         thrift=rules,
         now=now,
         since=since or {},
+        budgets=Budgets(budgets),
+        real={place.name: place.copy(only_bound=True) for place in packing.places if place.is_there},
     )
     trial.settle_the_homeless()
     ordered = sorted(pools, key=lambda pool: (-pool.rank, -pool.cost, pool.name))
-    lowered = {pool.name: _lower(pool, packing, trial=trial) for pool in ordered if rules.enabled}
+    busy = bool(rules.paused) or _is_under_way(trial, pools=pools, packing=packing)
+    lowered = {pool.name: _lower(pool, packing, trial=trial, busy=busy) for pool in ordered if rules.enabled}
     targets = {pool.name: packing.targets[pool.name] - len(lowered.get(pool.name) or ()) for pool in pools}
     return Shrinking(
         targets=targets,
@@ -131,24 +175,31 @@ def shrink(
     )
 
 
-def _lower(pool: Pool, packing: Packing, *, trial: _Trial) -> list[str]:
+def _lower(pool: Pool, packing: Packing, *, trial: _Trial, busy: bool) -> list[str]:
     """Return the nodes by which the pool's target goes down now."""
-    mine = [place for place in trial.places if place.pool == pool.name and place.is_there and not place.is_leaving]
     spare = max(0, packing.targets[pool.name] - pool.minimum)
-    gone = [item.name for item in takewhile(trial.take_away, in_order(map(candidate_of, mine))[:spare])]
-    if trial.thrift.paused or not _stands_still(pool, packing, nodes=len(mine)):
+    gone = [item.name for item in takewhile(trial.take_away, trial.candidates(pool)[:spare])]
+    if busy or pool.coming or pool.refused:  # NodePool takes machines that are no nodes before any node
         return []
 
     def is_ripe(name: str) -> bool:
         return bool(age(trial.unneeded[name], now=trial.now) >= trial.thrift.unneeded_for)
 
-    return list(takewhile(is_ripe, gone))
+    found: list[str] = trial.at_once(takewhile(is_ripe, gone))
+    return found
 
 
-def _stands_still(pool: Pool, packing: Packing, *, nodes: int) -> bool:
-    """Return whether no pool grows, none of this one's nodes is on its way, and no surplus of it goes already."""
-    grows = any(decision.after > decision.before for decision in packing.decisions)
-    return not grows and pool.coming == 0 and nodes <= packing.targets[pool.name]
+def _is_under_way(trial: _Trial, *, pools: Iterable[Pool], packing: Packing) -> bool:
+    """Return whether the cluster changes already: a pool grows, is about to drain a surplus, or a drain hasn't ended.
+
+    A node that is on its way out without any pod that has to leave it is as good as gone.
+    """
+    if any(decision.after > decision.before for decision in packing.decisions):
+        return True
+    leaving = [place for place in trial.real.values() if place.is_leaving]
+    if any(not guest.stays for place in leaving for guest in place.guests):
+        return True
+    return any(len(trial.candidates(pool)) > packing.targets[pool.name] for pool in pools)
 
 
 def _greatest_first(place: Place) -> list[Guest]:

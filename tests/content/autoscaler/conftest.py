@@ -32,7 +32,7 @@ async def scene(
     plane: ControlPlane, ec2: str, kube: KubeClient, namespace: str, tmp_path: Path, role_server: SharedWarm
 ) -> AsyncIterator[ScalingScene]:
     """Give a scene; its nodes, which belong to no namespace, go at the end."""
-    for kind in ("nodepools", "autoscalers"):
+    for kind in ("ec2instances", "nodepools", "autoscalers"):
         await install_crd(kube, yaml.safe_load((ROOT / "crds" / f"{kind}.yaml").read_text()))
     aws = Ec2Control(ec2)
     aws.reset()

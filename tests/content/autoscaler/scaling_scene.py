@@ -14,7 +14,7 @@ from runner.kube.objects import GVK, Object, conditions_of
 from runner.localdev.components import FAKE_NODE_LABEL
 from runner.testing.cluster import wait_until
 from runner.testing.identities import SERVICE_ACCOUNTS
-from tests.content.ec2_instance.role_harness import Bench, Run, Subject
+from tests.content.ec2_instance.role_harness import EC2_INSTANCES, Bench, Run, Subject
 
 GROUP, VERSION = "aws.ansible-operator.io", "v1alpha1"
 AUTOSCALER = Subject(
@@ -112,6 +112,16 @@ class ScalingScene:
         await self.kube.patch(NODES, name=full, body={"status": status}, subresource="status")
         await wait_until(lambda: self._is_open(full), what=f"{full} to be Ready and without a taint")
         return full
+
+    async def refused(self, name: str, *, pool: Object, reason: str) -> None:
+        """Create a machine of a pool that AWS refused to launch."""
+        owner = {"apiVersion": pool["apiVersion"], "kind": pool["kind"]}
+        owner |= {"name": pool["metadata"]["name"], "uid": pool["metadata"]["uid"]}
+        spec = {name: pool["spec"][name] for name in ("region", "imageId", "instanceType")}
+        await self._create(EC2_INSTANCES, name, spec=spec, ownerReferences=[owner])
+        condition = {"type": "Ready", "status": "False", "reason": reason, "message": f"AWS answered {reason}: no"}
+        body = {"status": {"conditions": [condition]}}
+        await self.kube.patch(EC2_INSTANCES, namespace=self.namespace, name=name, body=body, subresource="status")
 
     async def _is_open(self, node: str) -> bool:
         found = await self.kube.get(NODES, name=node)

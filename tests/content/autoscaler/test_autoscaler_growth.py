@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.localdev.ec2.faults import Fault
-from tests.content.autoscaler.scaling_scene import NODE_POOLS, UNSCHEDULABLE, ScalingScene, left_out, moves
+from tests.content.autoscaler.scaling_scene import NODE_POOLS, NODES, UNSCHEDULABLE, ScalingScene, left_out, moves
 
 
 async def test_pods_without_room_raise_the_pool_and_others_are_told(scene: ScalingScene) -> None:
@@ -92,6 +92,37 @@ async def test_a_pool_of_which_nothing_is_known_waits_for_aws(scene: ScalingScen
     assert seen.status["catalogue"]["instanceTypes"] == [
         {"name": "m5.large", "cpu": 2, "memoryMiB": 8192, "architecture": "amd64"}
     ]
+
+
+async def test_launches_that_aws_refuses_are_not_coming(scene: ScalingScene) -> None:
+    """A machine over a quota is nobody's room: another pool grows, and the condition has AWS's words."""
+    pool = await scene.pool(targetNodes=1, memoryGiB=32)
+    await scene.pool("other")
+    await scene.autoscaler(nodePools=["workers", "other"])
+    await scene.refused("workers-1", pool=pool, reason="VcpuLimitExceeded")
+    await scene.pending("p1")
+    run = await scene.run()
+    assert (await scene.target(), await scene.target("other")) == (1, 1)
+    assert (run.ready["status"], run.ready["reason"]) == ("False", "LaunchRefused")
+    assert run.ready["message"] == "pool workers: workers-1: AWS answered VcpuLimitExceeded: no"
+
+
+async def test_growth_that_does_not_help_is_not_repeated(scene: ScalingScene) -> None:
+    """A node that is smaller than the pool says costs one machine, also once it has gone; then the pod is left out."""
+    pool = await scene.pool()
+    await scene.autoscaler(scaleDown={"enabled": False})
+    await scene.pending("p1")
+    await scene.run()
+    node = await scene.node("n1", pool=pool, memory="20Gi")
+    why = f"{node} is too small for it: it asks for 28Gi memory, a node has 20Gi memory"
+    in_vain = await scene.run()
+    assert (await scene.target(), in_vain.ready["reason"]) == (1, "GrowthDidNotHelp")
+    assert in_vain.ready["message"].startswith(f"pool workers was grown for {scene.namespace}/p1, and {why}; ")
+    await scene.kube.delete(NODES, name=node)
+    await scene.set_target(0)
+    again = await scene.run()
+    assert (await scene.target(), moves(again)) == (0, [(0, 1)])
+    assert left_out(again) == {"p1": f"a pool was grown for such a pod already, and {why}"}
 
 
 async def test_an_older_autoscaler_keeps_its_pool(scene: ScalingScene) -> None:

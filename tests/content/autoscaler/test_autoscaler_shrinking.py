@@ -10,10 +10,11 @@ import yaml
 from runner.kube.discovery import Resource
 from runner.kube.objects import GVK
 from runner.testing.identities import new_identity
-from tests.content.autoscaler.scaling_scene import ScalingScene, moves
+from tests.content.autoscaler.scaling_scene import NODES, ScalingScene, moves
 from tests.content.ec2_instance.role_harness import ROOT
 
 RBAC = "rbac.authorization.k8s.io"
+BUDGETS = Resource(gvk=GVK("policy", "v1", "PodDisruptionBudget"), plural="poddisruptionbudgets")
 CLUSTER_ROLES = Resource(gvk=GVK(RBAC, "v1", "ClusterRole"), plural="clusterroles", namespaced=False)
 BINDINGS = Resource(gvk=GVK(RBAC, "v1", "ClusterRoleBinding"), plural="clusterrolebindings", namespaced=False)
 
@@ -36,6 +37,31 @@ async def test_a_pool_shrinks_only_when_pods_fit_elsewhere(scene: ScalingScene) 
         spare.status["lastEvaluationTime"],
         ["ScaledDown"],
     )
+
+
+async def test_a_node_whose_pods_may_not_go_stays(scene: ScalingScene) -> None:
+    """A budget that allows no disruption keeps the node, and so do the pods of one that a person cordoned."""
+    pool = await scene.pool(targetNodes=2)
+    await scene.autoscaler(scaleDown={"unneededFor": "0s", "cooldown": "0s", "utilizationThreshold": 100})
+    nodes = [await scene.node(name, pool=pool) for name in ("n1", "n2")]
+    await scene.bound("a", node=nodes[0], memory="60Gi")
+    await scene.bound("b", node=nodes[1], memory="20Gi")
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "all"},
+        "spec": {"minAvailable": 2, "selector": {}},
+    }
+    await scene.kube.create(BUDGETS, namespace=scene.namespace, body=budget)
+    held = await scene.run()
+    assert (await scene.target(), moves(held), held.status.get("unneededNodes")) == (2, [], None)
+    await scene.kube.delete(BUDGETS, namespace=scene.namespace, name="all")
+    await scene.kube.patch(NODES, name=nodes[0], body={"spec": {"unschedulable": True}})
+    cordoned = await scene.run()
+    assert (await scene.target(), cordoned.status.get("unneededNodes")) == (2, None)
+    await scene.kube.patch(NODES, name=nodes[0], body={"spec": {"unschedulable": False}})
+    free = await scene.run()
+    assert (await scene.target(), free.status["decisions"][0]["why"]) == (1, f"not needed: {nodes[1]}")
 
 
 async def test_the_managers_role_is_enough(scene: ScalingScene, tmp_path: Path) -> None:

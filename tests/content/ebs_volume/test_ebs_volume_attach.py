@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+from runner.testing.faults import HttpFaultProxy, Rule
 from tests.content.ebs_volume.volume_bench import client, launch, machine, reference, volumes
 from tests.content.ec2_instance.role_harness import Bench
 
@@ -41,6 +45,19 @@ async def test_volume_waits_for_its_instance_and_is_attached(bench: Bench) -> No
     )
     assert [one["State"] for one in volumes(bench, obj)] == ["available"]
     assert {"InstanceNotFound", "ZoneMismatch", "Attached", "Detached"} <= set(await bench.events())
+
+
+async def test_instance_that_cannot_be_read_is_not_missing(bench: Bench, tmp_path: Path) -> None:
+    """An attached volume stays where it is while the API server, as it starts, answers 404 for its EC2Instance."""
+    instance_id = launch(bench)
+    await machine(bench, instanceId=instance_id, state="running", availabilityZone="us-east-1a")
+    await bench.create(attachTo=reference())
+    assert (await bench.settle()).ready["reason"] == "Attached"
+    async with HttpFaultProxy(upstream_kubeconfig=bench.kubeconfig) as proxy:
+        through = replace(bench, kubeconfig=proxy.kubeconfig(tmp_path / "through"))
+        proxy.rule(Rule(method="GET", path="/ec2instances/web", status=404, body=b"404 page not found"))
+        run = await through.run()
+    assert (run.ok, run.ready["reason"], run.writes) == (False, "ReadFailed", [])
 
 
 async def test_foreign_attachment_is_left_alone(bench: Bench) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import kopf
 import pytest
+from ansible_collections.aws_operator.core.plugins.module_utils.autoscaler_view import claims
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -148,3 +149,29 @@ def test_runs_get_the_pods_of_their_namespaces(handlers: Any) -> None:
     """A run has the pending pods of the namespaces that its Autoscaler names, and no others."""
     index = {"prod": [{"a": 1}], "dev": [{"b": 1}]}
     assert handlers.pending_pods(autoscaler_pods=index, spec={"namespaces": ["prod", "none"]}) == [{"a": 1}]
+
+
+SPECS = [
+    {"nodePools": ["general"]},
+    {"nodePools": []},
+    {},
+    {"nodePoolSelector": {}},
+    {"nodePoolSelector": {"matchLabels": {"tier": "a"}}},
+    {"nodePoolSelector": {"matchLabels": {"tier": "a", "size": "l"}}},
+    *(
+        {"nodePoolSelector": {"matchExpressions": [{"key": "tier", "operator": operator, "values": values}]}}
+        for operator, values in (("In", ["a", "b"]), ("In", []), ("NotIn", ["a"]), ("Exists", []), ("DoesNotExist", []))
+    ),
+    {"nodePoolSelector": {"matchLabels": {"tier": "a"}, "matchExpressions": [{"key": "size", "operator": "Exists"}]}},
+]
+
+
+@pytest.mark.parametrize("labels", [{}, {"tier": "a"}, {"tier": "a", "size": "l"}, {"tier": "c"}, {"tier": ""}])
+@pytest.mark.parametrize("spec", SPECS)
+def test_webhook_and_role_agree_on_who_claims_a_pool(
+    handlers: Any, spec: dict[str, Any], labels: dict[str, str]
+) -> None:
+    """The webhook has no Ansible to import the role's rules from, so each selector means the same to both."""
+    for name in ("general", "gpu"):
+        pool = {"metadata": {"name": name, "labels": labels}}
+        assert handlers.claims(spec, {"name": name, "labels": labels}) is claims(spec, pool)

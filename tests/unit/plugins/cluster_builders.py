@@ -8,8 +8,9 @@ from typing import Any
 
 from ansible_collections.aws_operator.core.plugins.module_utils.places import Place
 from ansible_collections.aws_operator.core.plugins.module_utils.pods import Guest, guest_of
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_facts import Facts, Reserve
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import POOL_LABEL, POOL_UID_LABEL, REMOVING
-from ansible_collections.aws_operator.core.plugins.module_utils.pools import Facts, Pool, Reserve
+from ansible_collections.aws_operator.core.plugins.module_utils.pools import Pool
 from ansible_collections.aws_operator.core.plugins.module_utils.quantities import amounts
 
 NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)

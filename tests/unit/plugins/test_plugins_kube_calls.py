@@ -1,4 +1,4 @@
-"""What the API server's answers to a creation and an eviction mean."""
+"""What the API server's answers to a list, a look-up, a creation and an eviction mean."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import pytest
-from ansible_collections.aws_operator.core.plugins.module_utils.kube_calls import created, evicted, status_of
+from ansible_collections.aws_operator.core.plugins.module_utils.kube_calls import (
+    UnreadError,
+    created,
+    evicted,
+    listed,
+    looked_up,
+    status_of,
+)
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import ProtocolError
 
@@ -67,3 +74,64 @@ def test_connection_that_fails_tells_no_url() -> None:
     """The address of a run's API server has a secret in it, which no message repeats."""
     error = ProtocolError("http://user:CANARY@127.0.0.1/api")
     assert status_of(error)["message"] == "the API server gave no answer (ProtocolError)"
+
+
+def plain_404() -> NoReturn:
+    """Answer as an API server that starts, which has no Status object."""
+    error = ApiException(status=404, reason="Not Found")
+    error.body = "404 page not found\n"
+    raise error
+
+
+def node_list(**parts: Any) -> str:
+    """Return the body of a list of Nodes."""
+    return json.dumps({"apiVersion": "v1", "kind": "NodeList", "metadata": {}, "items": [], **parts})
+
+
+def test_list_is_what_the_api_server_has() -> None:
+    """A whole list gives its objects with their kind, and an empty one none."""
+    item = {"metadata": {"name": "n1"}}
+    assert listed("Node", lambda: node_list(items=[item])) == [{"apiVersion": "v1", "kind": "Node", **item}]
+    assert listed("Node", node_list) == []
+    assert listed("Node", lambda: node_list(items=None)) == []
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (plain_404, "the API server answered 404: 404 page not found"),
+        (answering(404, "NotFound", details={}), "no"),
+        (lambda: json.dumps({"kind": "APIGroupList"}), "the answer is no NodeList but APIGroupList"),
+        (lambda: json.dumps({"kind": "NodeList"}), "the answer is no NodeList"),
+        (lambda: json.dumps([]), "the answer is no JSON object"),
+        (lambda: "<html>", "the answer is no JSON"),
+        (lambda: node_list(metadata={"continue": "abc"}), "only a part of the list"),
+    ],
+)
+def test_answer_that_is_no_list_never_counts_as_empty(ask: Callable[[], str], told: str) -> None:
+    """A 404, another document or a part of a list is an error, as nobody knows then what there is."""
+    with pytest.raises(UnreadError, match=told):
+        listed("Node", ask)
+
+
+def test_refused_lists_are_raised() -> None:
+    """Missing rights and a server that is too busy are told by the API server's own words."""
+    for code in (401, 403, 429, 500, 503):
+        with pytest.raises(ApiException):
+            listed("Node", answering(code))
+        with pytest.raises(ApiException):
+            looked_up("web", answering(code))
+
+
+def test_look_up_tells_a_missing_object_from_a_missing_kind() -> None:
+    """Only a 404 that names the object means that there is none."""
+    there = {"kind": "EC2Instance", "metadata": {"name": "web"}}
+    assert looked_up("web", lambda: json.dumps(there)) == [there]
+    assert looked_up("web", answering(404, "NotFound", details={"name": "web", "kind": "ec2instances"})) == []
+    others = [answering(404, "NotFound", details=details) for details in ({}, {"name": "other"})]
+    for ask in (plain_404, *others):
+        with pytest.raises(UnreadError):
+            looked_up("web", ask)
+    for body in ("{}", "[]", json.dumps({"metadata": {"name": "other"}})):
+        with pytest.raises(UnreadError):
+            looked_up("web", lambda body=body: body)

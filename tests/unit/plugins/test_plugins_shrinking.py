@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.aws_operator.core.plugins.module_utils.budgets import budget_of
 from ansible_collections.aws_operator.core.plugins.module_utils.packing import pack
 from ansible_collections.aws_operator.core.plugins.module_utils.places import place_of
 from ansible_collections.aws_operator.core.plugins.module_utils.pools import places_of, pool_of
@@ -23,6 +24,7 @@ from tests.unit.plugins.cluster_builders import (
     make_pool_object,
     running_pod,
 )
+from tests.unit.plugins.pool_world import make_instance_object, not_ready
 
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 LONG = dict.fromkeys([f"n{index}" for index in range(1, 9)], ago(3600))
@@ -38,13 +40,23 @@ def judged(
     pending: Sequence[Mapping[str, Any]] = (),
     since: Mapping[str, str] | None = None,
     thrift: Thrift | None = None,
+    budgets: Sequence[Mapping[str, Any]] = (),
+    others: Sequence[Mapping[str, Any]] = (),
+    instances: Sequence[Mapping[str, Any]] = (),
 ) -> Shrinking:
     """Return the decision for a pool of *nodes*, none of which was needed for an hour unless *since* says so."""
-    obj = make_pool_object(targetNodes=len(nodes) if target is None else target, minNodes=minimum)
-    facts = make_facts(*nodes)
-    pool = pool_of(obj, facts)
-    packing = pack(pending, pools=[pool], places=places_of(facts, pods, pools=[obj]))
-    found: Shrinking = shrink(packing, pools=[pool], now=NOW, since=LONG if since is None else since, thrift=thrift)
+    objects = [make_pool_object(targetNodes=len(nodes) if target is None else target, minNodes=minimum), *others]
+    facts = make_facts(*nodes, instances=instances)
+    pools = [pool_of(obj, facts) for obj in objects]
+    packing = pack(pending, pools=pools, places=places_of(facts, pods, pools=objects))
+    found: Shrinking = shrink(
+        packing,
+        pools=pools,
+        now=NOW,
+        since=LONG if since is None else since,
+        thrift=thrift,
+        budgets=[budget_of(item) for item in budgets],
+    )
     return found
 
 
@@ -193,6 +205,125 @@ def test_pods_of_a_leaving_node_get_their_room_first() -> None:
     pods = [running_pod("a", node="n3", memory="12Gi"), running_pod("b", node="n2", memory="12Gi")]
     assert judged([*nodes_of(2), leaving_node("n3")], pods, target=2).targets == {"workers": 2}
     assert judged([*nodes_of(2), leaving_node("n3")], pods[1:], target=2).targets == {"workers": 1}
+
+
+def test_cordoned_node_is_not_taken_for_empty() -> None:
+    """The pods of a node that a person cordoned count on it: NodePool would drain another one, and that is judged."""
+    nodes = [make_node("n1", unschedulable=True), make_node("n2"), make_node("n3", labels={"disk": "ssd"})]
+    pods = [
+        running_pod("a", node="n1", memory="7Gi"),
+        running_pod("b", node="n2", memory="4Gi"),
+        running_pod("c", node="n3", memory="3Gi", spec={"nodeSelector": {"disk": "ssd"}}),
+    ]
+    found = judged(nodes, pods)
+    assert found.needed == {"n3": "prod/c fits nowhere else"}
+    assert (found.targets, list(found.unneeded)) == ({"workers": 3}, [])
+
+
+def test_pods_of_a_cordoned_node_get_their_room_first() -> None:
+    """Room that only the pods of a cordoned node would find isn't given up."""
+    nodes = [make_node("n1", unschedulable=True), make_node("n2"), make_node("n3")]
+    pods = [
+        running_pod("a", node="n1", memory="10Gi"),
+        running_pod("b", node="n2", memory="8Gi"),
+        running_pod("c", node="n3", memory="4Gi"),
+    ]
+    found = judged(nodes, pods, thrift=Thrift(utilization_threshold=0.99))
+    assert (found.targets, list(found.needed)) == ({"workers": 3}, ["n3"])
+    assert judged(nodes[1:], pods[1:], thrift=Thrift(utilization_threshold=0.99)).targets == {"workers": 1}
+
+
+def test_cordoned_node_is_as_full_as_its_pods_make_it() -> None:
+    """The threshold counts what is on a cordoned node, though it would find room elsewhere."""
+    nodes = [make_node("n1", unschedulable=True), make_node("n2", pool_uid="another")]
+    found = judged(nodes, [running_pod("a", node="n1", memory="9Gi")], target=1)
+    assert found.needed == {"n1": "56% of it is asked for, and the threshold is 50%"}
+
+
+def test_cordoned_node_keeps_what_keeps_it() -> None:
+    """A pod that nobody would make again keeps a cordoned or unready node, though its room would be elsewhere too."""
+    for node in (make_node("n1", unschedulable=True), make_node("n1", ready=False)):
+        nodes = [node, make_node("n2", pool_uid="another")]
+        found = judged(nodes, [running_pod("a", node="n1", ownerReferences=[])], target=1)
+        assert found.needed == {"n1": "prod/a has no controller that would make it again"}
+
+
+@pytest.mark.parametrize(
+    ("pod", "target"),
+    [
+        ({}, 2),
+        ({"deletionTimestamp": ago(1)}, 2),
+        ({"ownerReferences": [OWNED_BY]}, 1),
+    ],
+)
+def test_second_drain_waits_for_the_first_one(pod: dict[str, Any], target: int) -> None:
+    """While a pod has yet to leave a node that goes, no other one is given up, in no pool."""
+    pods = [running_pod("a", node="n3", memory="1Gi", **pod), running_pod("b", node="n2", memory="12Gi")]
+    assert judged([*nodes_of(2), leaving_node("n3")], pods, target=2).targets == {"workers": target}
+
+
+def another_pool(**spec: Any) -> dict[str, Any]:
+    """Return a pool of the nodes whose pool UID is `another`."""
+    found = make_pool_object(**spec)
+    return {**found, "metadata": {**found["metadata"], "name": "another", "uid": "another"}}
+
+
+def test_surplus_of_another_pool_goes_first() -> None:
+    """Where a pool is about to drain a node of its own, no other pool is lowered."""
+    nodes = [make_node("n1"), make_node("n2"), *(make_node(f"m{index}", pool_uid="another") for index in (1, 2))]
+    pods = [running_pod("m", node="m1"), running_pod("b", node="n2", memory="12Gi")]
+    waits = judged(nodes, pods, target=2, others=[another_pool(targetNodes=1)])
+    assert waits.targets == {"workers": 2, "another": 1}
+    assert judged(nodes, pods, target=2, others=[another_pool(targetNodes=2)]).targets["workers"] == 1
+
+
+def test_one_node_with_pods_goes_at_a_time() -> None:
+    """Empty nodes go together; of those whose pods have to move one does, as these change what NodePool takes next."""
+    pods = [running_pod(f"p{index}", node=f"n{index}", memory="1Gi") for index in (1, 2)]
+    found = judged(nodes_of(4), pods)
+    assert (found.targets, list(found.unneeded)) == ({"workers": 1}, ["n3", "n4", "n1"])
+    assert found.decisions[0].why == "not needed: n3, n4, n1"
+    assert judged(nodes_of(3), [*pods, running_pod("p3", node="n3", memory="2Gi")]).targets == {"workers": 2}
+    tiny = [running_pod("tiny", node="n1", memory=""), running_pod("b", node="n3", memory="9Gi")]
+    assert judged(nodes_of(3), tiny).decisions[0].why == "not needed: n1"
+    nodes = [make_node("n1"), make_node("m1", pool_uid="another"), make_node("n9", pool_uid="x")]
+    pods = [running_pod("a", node="n1"), running_pod("b", node="m1")]
+    long = {"n1": ago(3600), "m1": ago(3600)}
+    two = judged(nodes, pods, target=1, others=[another_pool(targetNodes=1)], since=long)
+    assert sorted(two.unneeded) == ["m1", "n1"]
+    assert sorted(two.targets.values()) == [0, 1]
+
+
+def test_pending_pods_do_not_change_the_order() -> None:
+    """NodePool goes by the pods that are on the nodes, not by those that are about to come."""
+    pods = [running_pod("a", node="n2", memory="1Gi")]
+    found = judged(nodes_of(3), pods, pending=[make_pod("new", memory="9Gi")])
+    assert found.needed == {"n1": "56% of it is asked for, and the threshold is 50%"}
+    assert found.targets == {"workers": 3}
+
+
+def test_budget_that_allows_nothing_keeps_a_node() -> None:
+    """A node whose pod can't be evicted is no candidate; one eviction that is allowed is taken by one node."""
+    pods = [running_pod(f"p{index}", node=f"n{index}", memory="1Gi", labels={"app": "db"}) for index in (1, 2)]
+    status = {"observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 2}
+    for pod in pods:
+        pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    why = "can't be evicted: its PodDisruptionBudget db allows no disruption"
+    for allowed, needed in ((0, {"n1": f"prod/p1 {why}"}), (1, {"n2": f"prod/p2 {why}"})):
+        budget = {
+            "metadata": {"name": "db", "namespace": "prod", "generation": 1},
+            "spec": {"selector": {"matchLabels": {"app": "db"}}},
+            "status": {**status, "disruptionsAllowed": allowed},
+        }
+        found = judged(nodes_of(3), [*pods, running_pod("c", node="n3", memory="4Gi")], budgets=[budget])
+        assert (found.needed, found.targets) == (needed, {"workers": 3 - allowed})
+
+
+def test_pool_with_refused_launches_does_not_shrink() -> None:
+    """NodePool would take the machine that AWS refuses before the idle node, so that nothing is said of this one."""
+    refused = make_instance_object(conditions=not_ready("VcpuLimitExceeded"))
+    found = judged(nodes_of(2), [running_pod("a", node="n1")], target=3, instances=[refused])
+    assert (found.targets, list(found.unneeded)) == ({"workers": 3}, ["n2"])
 
 
 @pytest.mark.parametrize("thrift", [Thrift(enabled=False), Thrift(paused="cooling down")])
