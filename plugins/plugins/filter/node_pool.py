@@ -145,14 +145,22 @@ def pool_status(
     seen: Mapping[str, Any],
     *,
     blocked: Sequence[Mapping[str, str]] = (),
+    refused: Sequence[Mapping[str, str]] = (),
     live: Sequence[Mapping[str, Any]] = (),
 ) -> Any:
     """Return the status to write at the end of a run.
 
-    *blocked* are refused evictions (`pod`, `message`); *live* is the pool as it was read again, if it's still there.
+    *blocked* are evictions that budgets refused (`pod`, `message`), *refused* those that are refused for good; *live*
+    is the pool as it was read again, if it's still there.
     """
     view, now_there = _view(pool, seen), plain(live)
-    update = pool_update_of(view, _plan(view), blocked=plain(blocked), live=now_there[0] if now_there else None)
+    update = pool_update_of(
+        view,
+        _plan(view),
+        blocked=plain(blocked),
+        refused=plain(refused),
+        live=now_there[0] if now_there else None,
+    )
     return wrap_var(asdict(update))
 
 
