@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ansible_collections.aws_operator.core.plugins.module_utils.node_matching import index_of
 from ansible_collections.aws_operator.core.plugins.module_utils.places import Node, is_ready, unready_since
-from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import (
-    belongs_to,
-    instance_id_of,
-    removing_since,
-)
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import belongs_to, removing_since
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age
 
 LAUNCHING = "Launching"
@@ -107,17 +104,11 @@ def members_of(
 ) -> list[Member]:
     """Return the machines that the pool owns, in the order of their names."""
     owned = [item for item in instances if _is_owned(item, pool)]
-    by_id = {instance_id_of(node): node for node in nodes if instance_id_of(node)}
-    by_address = {_address(node): node for node in nodes if not instance_id_of(node) and belongs_to(node, pool)}
+    index = index_of(nodes, pool=pool)
     before = {str(item.get("name")): item for item in (pool.get("status") or {}).get("nodes") or []}
     ordered = sorted(owned, key=lambda item: str(item["metadata"]["name"]))
     return [
-        _member(
-            item,
-            _node(item, by_id=by_id, by_address=by_address),
-            before=before.get(str(item["metadata"]["name"])) or {},
-        )
-        for item in ordered
+        _member(item, index.node_of(item), before=before.get(str(item["metadata"]["name"])) or {}) for item in ordered
     ]
 
 
@@ -162,20 +153,6 @@ def _is_long_unready(node: Node, now: datetime) -> bool:
 def _is_owned(instance: Mapping[str, Any], pool: Mapping[str, Any]) -> bool:
     owners = instance["metadata"].get("ownerReferences") or []
     return any(owner.get("uid") == pool["metadata"]["uid"] for owner in owners)
-
-
-def _node(instance: Mapping[str, Any], *, by_id: Mapping[str, Node], by_address: Mapping[str, Node]) -> Node | None:
-    """Return the instance's Node: by provider id, and by address while the kubelet hasn't said one."""
-    status = instance.get("status") or {}
-    if not status.get("instanceId"):
-        return None
-    found = by_id.get(status["instanceId"])
-    return found or (by_address.get(status["privateIp"]) if status.get("privateIp") else None)
-
-
-def _address(node: Node) -> str:
-    addresses = (node.get("status") or {}).get("addresses") or []
-    return next((str(item.get("address")) for item in addresses if item.get("type") == "InternalIP"), "")
 
 
 def _member(instance: Mapping[str, Any], node: Node | None, *, before: Mapping[str, Any]) -> Member:

@@ -22,12 +22,17 @@ from ansible_collections.aws_operator.core.plugins.module_utils.pool_members imp
     TERMINATING,
     Member,
 )
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import POOL_UID_LABEL
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_plan import PoolPlan
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_view import PoolView
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import render
 
 SOON, LATER = 5.0, 60.0
 _STANDING = (READY, NOT_READY)
+_HOW_KNOWN = (
+    "; bootstrap.userDataTemplate has to give the kubelet ${labels} or its provider id, or the Node has to have the "
+    "machine's private address or host name"
+)
 _NAMED = 3
 """Refused evictions that a message tells."""
 
@@ -124,6 +129,7 @@ def _fields(outcome: _Outcome) -> dict[str, Any]:
         "lastRegistrationFailure": plan.registration.last or None,
         "terminations": list(plan.terminations) or None,
         "lastSerial": plan.serial or None,
+        "selector": f"{POOL_UID_LABEL}={view.pool['metadata']['uid']}",
         "observedGeneration": view.pool["metadata"].get("generation"),
     }
 
@@ -205,7 +211,8 @@ def _obstacle(outcome: _Outcome) -> tuple[str, str] | None:
     if pause and outcome.ready < outcome.view.wanted:
         times = outcome.plan.registration.failures
         message = f"{times} machines in a row never became a node; the next one may start at {render(pause)}"
-        return "RegistrationFailed", message
+        custom = (outcome.view.spec.get("bootstrap") or {}).get("type") == "custom"
+        return "RegistrationFailed", f"{message}{_HOW_KNOWN if custom else ''}"
     return None
 
 
