@@ -289,7 +289,10 @@ class HttpFaultProxy:
         if self._impersonate:
             headers["Impersonate-User"] = self._impersonate
         url = URL(self._api.configuration.host + record.path, encoded=True)
-        async with self._session.request(record.method, url, headers=headers, data=record.body or None) as answer:
+        sending = self._session.request(
+            record.method, url, headers=headers, data=record.body or None, skip_auto_headers=["Content-Type"]
+        )
+        async with sending as answer:
             yield answer
 
     def _matching(self, path: str) -> list[web.StreamResponse]:

@@ -178,6 +178,21 @@ async def test_planned_machine_is_a_good_ec2instance(installed: KubeClient, name
     assert taken["metadata"]["ownerReferences"][0]["uid"] == created["metadata"]["uid"]
 
 
+async def test_scale_has_a_selector(installed: KubeClient, namespace: str) -> None:
+    """Who scales a pool reads from its scale subresource which Nodes it has: an autoscaler of pods refuses it else."""
+    workers = await installed.create(NODE_POOLS, body=pool(targetNodes=1), namespace=namespace)
+    view = PoolView(pool=workers, instances=[], nodes=[], now=NOW)
+    status = pool_update_of(view, make_pool_plan(view)).status
+    await installed.patch(
+        NODE_POOLS, name="workers", namespace=namespace, body={"status": status}, subresource="status"
+    )
+    scale = await installed.patch(
+        NODE_POOLS, name="workers", namespace=namespace, body={"spec": {"replicas": 2}}, subresource="scale"
+    )
+    label = f"aws.ansible-operator.io/nodepool-uid={workers['metadata']['uid']}"
+    assert (scale["spec"]["replicas"], scale["status"]["selector"]) == (2, label)
+
+
 async def test_statuses_are_kept_whole(installed: KubeClient, namespace: str) -> None:
     """Nothing of the statuses that the functions compute is dropped by the schemas."""
     workers = await installed.create(NODE_POOLS, body=pool(targetNodes=1), namespace=namespace)

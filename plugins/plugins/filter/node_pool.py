@@ -30,7 +30,12 @@ from ansible_collections.aws_operator.core.plugins.module_utils.pool_view import
 )
 from ansible_collections.aws_operator.core.plugins.module_utils.removals import looks_at_pods
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import parse
-from ansible_collections.aws_operator.core.plugins.module_utils.user_data import Joining, UserDataError, user_data_of
+from ansible_collections.aws_operator.core.plugins.module_utils.user_data import (
+    Joining,
+    UserDataError,
+    check_place,
+    user_data_of,
+)
 
 _FEW = 5
 """Nodes whose pods are asked for one by one; of more, all pods are."""
@@ -63,13 +68,21 @@ def _plan(view: PoolView) -> PoolPlan:
     return plan
 
 
-def pool_user_data(pool: Mapping[str, Any], *, secrets: Sequence[Any] = (), authorities: Sequence[Any] = ()) -> Any:
+def pool_user_data(
+    pool: Mapping[str, Any],
+    *,
+    secrets: Sequence[Any] = (),
+    authorities: Sequence[Any] = (),
+    there: Sequence[Any] = (),
+) -> Any:
     """Return the `user_data` of the pool's machines, or the `obstacle` (`reason`, `message`) to it.
 
-    *secrets* is what was found of the token's Secret, *authorities* of the ConfigMap with the cluster's CA.
+    *secrets* is what was found of the token's Secret, *authorities* of the ConfigMap with the cluster's CA, *there* of
+    the Secret that the user data goes to.
     """
     given = plain(pool)
     try:
+        check_place(given, plain(there))
         token = _token(given, plain(secrets))
         found = plain(authorities)
         authority = str((found[0].get("data") or {}).get("ca.crt") or "") if found else ""
@@ -132,14 +145,22 @@ def pool_status(
     seen: Mapping[str, Any],
     *,
     blocked: Sequence[Mapping[str, str]] = (),
+    refused: Sequence[Mapping[str, str]] = (),
     live: Sequence[Mapping[str, Any]] = (),
 ) -> Any:
     """Return the status to write at the end of a run.
 
-    *blocked* are refused evictions (`pod`, `message`); *live* is the pool as it was read again, if it's still there.
+    *blocked* are evictions that budgets refused (`pod`, `message`), *refused* those that are refused for good; *live*
+    is the pool as it was read again, if it's still there.
     """
     view, now_there = _view(pool, seen), plain(live)
-    update = pool_update_of(view, _plan(view), blocked=plain(blocked), live=now_there[0] if now_there else None)
+    update = pool_update_of(
+        view,
+        _plan(view),
+        blocked=plain(blocked),
+        refused=plain(refused),
+        live=now_there[0] if now_there else None,
+    )
     return wrap_var(asdict(update))
 
 

@@ -133,17 +133,23 @@ def evicted(evict: Callable[[], Any]) -> tuple[str, str]:
     """Send an eviction: `evicted`, `gone`, `blocked` or `failed`, and the API server's message.
 
     429 is a disruption budget's answer: the eviction is asked for again later. 404, and 409 for the UID, mean that
-    there is no such pod any more. 500 comes where more than one budget protects a pod.
+    there is no such pod any more. 500 comes where more than one budget protects a pod. What else is refused of this
+    pod has failed: rights are missing, or an admission forbids it. An answer that is about no pod is raised.
     """
     try:
         evict()
     except ApiException as error:
         status = status_of(error)
-        return _VERDICTS.get(status["code"], FAILED), _with_causes(error, status["message"])
+        verdict = _VERDICTS.get(status["code"], FAILED)
+        if verdict == FAILED and (status["code"] == _UNKNOWN_USER or status["code"] not in _REFUSALS):
+            raise
+        return verdict, _with_causes(error, status["message"])
     return "evicted", ""
 
 
 _VERDICTS = {404: "gone", 409: "gone", 429: "blocked", 500: "blocked"}
+_UNKNOWN_USER = 401
+_REFUSALS = range(400, 500)
 
 
 def _with_causes(error: Any, message: str) -> str:

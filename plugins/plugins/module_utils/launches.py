@@ -76,7 +76,9 @@ def useless(view: PoolView) -> list[Member]:
     return [
         member
         for member in view.members
-        if member.phase == LAUNCH_FAILED and (member.lacks_capacity or _is_outdated(view, member))
+        if member.phase == LAUNCH_FAILED
+        and (member.lacks_capacity or _is_outdated(view, member))
+        and not view.may_be_a_node(member)
     ]
 
 

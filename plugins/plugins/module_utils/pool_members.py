@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ansible_collections.aws_operator.core.plugins.module_utils.node_matching import index_of
 from ansible_collections.aws_operator.core.plugins.module_utils.places import Node, is_ready, unready_since
-from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import (
-    belongs_to,
-    instance_id_of,
-    removing_since,
-)
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import belongs_to, removing_since
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age
 
 LAUNCHING = "Launching"
@@ -21,6 +18,8 @@ BOOTING = "Booting"
 JOINING = "Joining"
 READY = "Ready"
 NOT_READY = "NotReady"
+LOST = "Lost"
+"""It was a Node, and is none any more."""
 DRAINING = "Draining"
 TERMINATING = "Terminating"
 
@@ -34,6 +33,7 @@ _OFFERING_LACKS = (
     "Unsupported",
 )
 _ORPHANED = 60.0
+_LOST_FOR_GOOD = 60.0
 _ENDED = ("shutting-down", "terminated")
 
 
@@ -48,6 +48,10 @@ class Member:
     failure: str = ""
     """The reason of a launch that failed, one word."""
     message: str = ""
+    last_node: str = ""
+    """Name of the Node that it was, where it's lost."""
+    lost_since: str = ""
+    """When it was seen first that the Node is gone, empty where this run is the first to see it."""
 
     @property
     def name(self) -> str:
@@ -81,6 +85,15 @@ class Member:
         return str((self.obj.get("status") or {}).get("launchTime") or self.created)
 
     @property
+    def was_asked_for(self) -> bool:
+        """Return whether AWS was asked for a machine, and its id isn't known: there may be one."""
+        return not self.instance_id and bool((self.obj.get("status") or {}).get("launchAttempt"))
+
+    def is_lost_for_good(self, now: datetime) -> bool:
+        """Return whether the Node is gone for so long that no restart of its kubelet explains it."""
+        return bool(self.phase == LOST and self.lost_since and age(self.lost_since, now=now) >= _LOST_FOR_GOOD)
+
+    @property
     def lacks_capacity(self) -> bool:
         """Return whether the launch failed for a reason that another type or subnet may not have."""
         return self.failure in _OFFERING_LACKS
@@ -91,15 +104,30 @@ def members_of(
 ) -> list[Member]:
     """Return the machines that the pool owns, in the order of their names."""
     owned = [item for item in instances if _is_owned(item, pool)]
-    by_id = {instance_id_of(node): node for node in nodes if instance_id_of(node)}
-    by_address = {_address(node): node for node in nodes if not instance_id_of(node) and belongs_to(node, pool)}
-    was_ready = {
-        str(item.get("name"))
-        for item in (pool.get("status") or {}).get("nodes") or []
-        if item.get("phase") in {READY, NOT_READY}
-    }
+    index = index_of(nodes, pool=pool)
+    before = {str(item.get("name")): item for item in (pool.get("status") or {}).get("nodes") or []}
     ordered = sorted(owned, key=lambda item: str(item["metadata"]["name"]))
-    return [_member(item, _node(item, by_id=by_id, by_address=by_address), was_ready=was_ready) for item in ordered]
+    return [
+        _member(item, index.node_of(item), before=before.get(str(item["metadata"]["name"])) or {}) for item in ordered
+    ]
+
+
+def may_be_a_node(member: Member, *, members: Sequence[Member], nodes: Iterable[Node], pool: Mapping[str, Any]) -> bool:
+    """Return whether a machine whose id isn't known may exist as a Node: nobody could tell that they are the same.
+
+    While AWS hasn't refused the launch, it may; after a refusal, where there is a Node of the pool that is no other
+    machine's, and is younger than the object: an earlier answer of AWS may have been lost.
+    """
+    if not member.was_asked_for or member.failure == "":
+        return member.was_asked_for
+    taken = {other.node_name for other in members}
+    return any(
+        belongs_to(node, pool)
+        and node["metadata"]["name"] not in taken
+        and not removing_since(node)
+        and str(node["metadata"].get("creationTimestamp") or "") >= member.created
+        for node in nodes
+    )
 
 
 def orphans(pool: Mapping[str, Any], *, members: Sequence[Member], nodes: Iterable[Node], now: datetime) -> list[Node]:
@@ -127,21 +155,8 @@ def _is_owned(instance: Mapping[str, Any], pool: Mapping[str, Any]) -> bool:
     return any(owner.get("uid") == pool["metadata"]["uid"] for owner in owners)
 
 
-def _node(instance: Mapping[str, Any], *, by_id: Mapping[str, Node], by_address: Mapping[str, Node]) -> Node | None:
-    """Return the instance's Node: by provider id, and by address while the kubelet hasn't said one."""
-    status = instance.get("status") or {}
-    if not status.get("instanceId"):
-        return None
-    found = by_id.get(status["instanceId"])
-    return found or (by_address.get(status["privateIp"]) if status.get("privateIp") else None)
-
-
-def _address(node: Node) -> str:
-    addresses = (node.get("status") or {}).get("addresses") or []
-    return next((str(item.get("address")) for item in addresses if item.get("type") == "InternalIP"), "")
-
-
-def _member(instance: Mapping[str, Any], node: Node | None, *, was_ready: Iterable[str]) -> Member:
+def _member(instance: Mapping[str, Any], node: Node | None, *, before: Mapping[str, Any]) -> Member:
+    """Return the machine; *before* is what the pool's status says of it."""
     status = instance.get("status") or {}
     launched = bool(status.get("instanceId")) and status.get("state") not in _ENDED
     failed: Mapping[str, Any] = next(
@@ -155,10 +170,14 @@ def _member(instance: Mapping[str, Any], node: Node | None, *, was_ready: Iterab
     failure = "" if launched else str(failed.get("reason") or "")
     if status.get("instanceId") and failure not in _OFFERING_LACKS:
         failure = ""  # its EC2Instance replaces a machine that ended, and says so itself
-    phase = _phase(instance, node, launched=launched, known=instance["metadata"]["name"] in was_ready)
+    phase = _phase(instance, node, launched=launched, known=before.get("phase") in {READY, NOT_READY})
     if phase == LAUNCHING and failure:
         phase = LAUNCH_FAILED
     message = str(failed.get("message") or "") if failure else ""
+    was = str(before.get("node") or "") if before.get("instanceId") == status.get("instanceId") else ""
+    if phase == BOOTING and was:
+        since = str(before.get("lostSince") or "")
+        return Member(obj=instance, node=None, phase=LOST, last_node=was, lost_since=since)
     return Member(obj=instance, node=node, phase=phase, failure=failure, message=message)
 
 

@@ -13,6 +13,7 @@ from ansible_collections.aws_operator.core.plugins.module_utils.places import No
 POOL_LABEL = "aws.ansible-operator.io/nodepool"
 POOL_UID_LABEL = "aws.ansible-operator.io/nodepool-uid"
 REMOVING = "aws.ansible-operator.io/removing-since"
+EVICTING = "aws.ansible-operator.io/evicting-since"
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
 # By these two the runtime knows whose run a change of the Node starts.
 PRIMARY_RESOURCE = "operator-sdk/primary-resource"
@@ -52,6 +53,11 @@ def instance_id_of(node: Node) -> str:
 def removing_since(node: Node) -> str:
     """Return since when the pool takes the node away, empty where it doesn't."""
     return str((node["metadata"].get("annotations") or {}).get(REMOVING) or "")
+
+
+def evicting_since(node: Node) -> str:
+    """Return when this drain asked first for the pods to go, empty where it hasn't."""
+    return str((node["metadata"].get("annotations") or {}).get(EVICTING) or "")
 
 
 def is_leaving(node: Node) -> bool:

@@ -7,9 +7,10 @@ decides is read from the cluster or from the pool's status, so after a run that 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.aws_operator.core.plugins.module_utils.drain import Step
 from ansible_collections.aws_operator.core.plugins.module_utils.launches import (
     Registration,
     last_serial,
@@ -62,6 +63,8 @@ class PoolPlan:
     held: int
     """Steps that wait for `maxTerminationsPerHour`."""
     serial: int
+    steps: Mapping[str, Step] = field(default_factory=dict)
+    """What each machine that goes is at, by its name."""
     waits: bool = False
     """Whether only the pause after a machine that never became a node is in the way."""
 
@@ -100,6 +103,7 @@ def make_pool_plan(view: PoolView) -> PoolPlan:
         terminations=braked.terminations,
         held=braked.held,
         serial=last_serial(view, created),
+        steps=removal.steps,
         waits=_waits(view, registration, missing=missing),
     )
 
@@ -124,19 +128,30 @@ def _leave(view: PoolView) -> PoolPlan:
 
 
 def _policy_actions(view: PoolView, *, doomed: Collection[str] = ()) -> list[Action]:
-    """Return what tells the machines what becomes of them when the pool goes: the garbage collector asks nobody.
+    """Return what passes the pool's deletionPolicy and credentials on to the machines that are there.
 
-    Those that are *doomed* end, whatever the pool's policy is.
+    The garbage collector asks nobody what becomes of them with the pool. Those that are *doomed* end, whatever the
+    pool's policy is; one that is ending already still needs credentials for it.
     """
-    body = {"spec": {"deletionPolicy": view.policy}}
-    differing = [
-        member
-        for member in view.members
-        if member.phase != TERMINATING
-        and member.name not in doomed
-        and (member.obj.get("spec") or {}).get("deletionPolicy", "Delete") != view.policy
+    staying = [member for member in view.members if member.name not in doomed]
+    changes = {member.name: _differing(view, member) for member in staying}
+    return [
+        Action(kind=SET_POLICY, name=name, why=f"the pool's {' and '.join(sorted(spec))}", body={"spec": spec})
+        for name, spec in changes.items()
+        if spec
     ]
-    return [Action(kind=SET_POLICY, name=item.name, why="the pool's deletionPolicy", body=body) for item in differing]
+
+
+def _differing(view: PoolView, member: Member) -> dict[str, Any]:
+    """Return what of a machine's spec isn't as the pool says; None takes a field away."""
+    there = member.obj.get("spec") or {}
+    spec: dict[str, Any] = {}
+    if member.phase != TERMINATING and there.get("deletionPolicy", "Delete") != view.policy:
+        spec["deletionPolicy"] = view.policy
+    credentials = view.spec.get("credentialsSecretRef") or None
+    if (there.get("credentialsSecretRef") or None) != credentials:
+        spec["credentialsSecretRef"] = credentials
+    return spec
 
 
 def _is_starved(view: PoolView, removal: Removal, *, missing: int, shortages: Mapping[Any, Shortage]) -> bool:

@@ -1,6 +1,6 @@
 """The status of a NodePool: counts, `scaleOperation`, conditions and when to look again. Pure.
 
-It ends a run: the view is what the run began with, the plan what it did, `blocked` what evictions were refused.
+It ends a run: the view is what the run began with, the plan what it did, `blocked` and `refused` what evictions met.
 """
 
 from __future__ import annotations
@@ -9,24 +9,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.aws_operator.core.plugins.module_utils import drain
 from ansible_collections.aws_operator.core.plugins.module_utils.conditions import Condition, condition, dated
+from ansible_collections.aws_operator.core.plugins.module_utils.drain import WAIT
 from ansible_collections.aws_operator.core.plugins.module_utils.offerings import shown
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_events import events_of
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_members import (
     DRAINING,
     LAUNCH_FAILED,
+    LOST,
     NOT_READY,
     READY,
     TERMINATING,
     Member,
 )
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import POOL_UID_LABEL
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_plan import PoolPlan
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_view import PoolView
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import render
 
 SOON, LATER = 5.0, 60.0
 _STANDING = (READY, NOT_READY)
+_HOW_KNOWN = (
+    "; bootstrap.userDataTemplate has to give the kubelet ${labels} or its provider id, or the Node has to have the "
+    "machine's private address or host name"
+)
+_NAMED = 3
+"""Refused evictions that a message tells."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +59,7 @@ class _Outcome:
     view: PoolView
     plan: PoolPlan
     blocked: Sequence[Mapping[str, str]]
+    refused: Sequence[Mapping[str, str]]
     live: Mapping[str, Any]
     """The pool as it is now: somebody may have edited it during the run."""
 
@@ -78,13 +87,15 @@ def pool_update_of(
     plan: PoolPlan,
     *,
     blocked: Sequence[Mapping[str, str]] = (),
+    refused: Sequence[Mapping[str, str]] = (),
     live: Mapping[str, Any] | None = None,
 ) -> PoolUpdate:
     """Return the write that ends a run.
 
-    *blocked* are evictions that were refused, `pod` and `message` of each; *live* is the pool as it is by now.
+    *blocked* are evictions that budgets refused, `pod` and `message` of each, *refused* those that are refused for
+    good; *live* is the pool as it is by now.
     """
-    outcome = _Outcome(view=view, plan=plan, blocked=blocked, live=live or view.pool)
+    outcome = _Outcome(view=view, plan=plan, blocked=blocked, refused=refused, live=live or view.pool)
     fields = _fields(outcome)
     before = view.status.get("conditions") or []
     conditions = dated(_conditions(outcome), before=before, now=view.now)
@@ -111,25 +122,33 @@ def _fields(outcome: _Outcome) -> dict[str, Any]:
         "scaleOperation": "active" if outcome.active else "inactive",
         "currentNodes": len(existing),
         "readyNodes": outcome.ready,
-        "nodes": [_node_entry(member) for member in view.members] or None,
+        "nodes": [_node_entry(member, view) for member in view.members] or None,
         "lastScaleTime": render(view.now) if plan.scales else view.status.get("lastScaleTime"),
         "shortages": [item.entry() for item in plan.shortages] or None,
         "registrationFailures": plan.registration.failures or None,
         "lastRegistrationFailure": plan.registration.last or None,
         "terminations": list(plan.terminations) or None,
         "lastSerial": plan.serial or None,
+        "selector": f"{POOL_UID_LABEL}={view.pool['metadata']['uid']}",
         "observedGeneration": view.pool["metadata"].get("generation"),
     }
 
 
-def _node_entry(member: Member) -> dict[str, str]:
-    entry = {"name": member.name, "instanceId": member.instance_id, "node": member.node_name, "phase": member.phase}
+def _node_entry(member: Member, view: PoolView) -> dict[str, str]:
+    entry = {
+        "name": member.name,
+        "instanceId": member.instance_id,
+        "node": member.node_name or member.last_node,
+        "phase": member.phase,
+        "lostSince": (member.lost_since or render(view.now)) if member.phase == LOST else "",
+    }
     return {name: value for name, value in entry.items() if value}
 
 
 def _conditions(outcome: _Outcome) -> list[Condition]:
     view, plan = outcome.view, outcome.plan
-    staying = [item for item in view.members if item.phase not in {DRAINING, TERMINATING}]
+    going = {item.name for item in view.members if item.phase == DRAINING or item.is_lost_for_good(view.now)}
+    staying = [item for item in view.members if item.phase != TERMINATING and item.name not in going]
     up = outcome.ready < view.wanted and outcome.active
     down = len(view.members) > len(staying) or len(staying) > view.wanted
     counts = f"{outcome.ready} of {view.wanted} nodes are ready"
@@ -185,15 +204,20 @@ def _obstacle(outcome: _Outcome) -> tuple[str, str] | None:
         return failed[0].failure, f"{failed[0].name}: {failed[0].message}"
     if outcome.plan.starved:
         return "CapacityUnavailable", _shortage(outcome)
-    if outcome.blocked:
-        first = outcome.blocked[0]
-        return "DrainBlocked", f"{first.get('pod', '')} can't be evicted: {first.get('message', '')}"
+    for reason, pods in (("EvictionRefused", outcome.refused), ("DrainBlocked", outcome.blocked)):
+        if pods:
+            return reason, _not_evicted(pods[0])
     pause = outcome.plan.registration.pause_ends()
     if pause and outcome.ready < outcome.view.wanted:
         times = outcome.plan.registration.failures
         message = f"{times} machines in a row never became a node; the next one may start at {render(pause)}"
-        return "RegistrationFailed", message
+        custom = (outcome.view.spec.get("bootstrap") or {}).get("type") == "custom"
+        return "RegistrationFailed", f"{message}{_HOW_KNOWN if custom else ''}"
     return None
+
+
+def _not_evicted(item: Mapping[str, str]) -> str:
+    return f"{item.get('pod', '')} can't be evicted: {item.get('message', '')}"
 
 
 def _shortage(outcome: _Outcome) -> str:
@@ -203,15 +227,18 @@ def _shortage(outcome: _Outcome) -> str:
 
 def _leaving(outcome: _Outcome) -> str:
     """Return which nodes go, and what each still waits for."""
-    view = outcome.view
     parts = []
-    for member in view.members:
-        if member.phase == DRAINING:
-            step = drain.next_step(member.node, view.pods, spec=view.spec, now=view.now)
-            parts.append(f"{member.node_name} is draining, {step.why}")
-        elif member.phase == TERMINATING:
+    for member in outcome.view.members:
+        step = outcome.plan.steps.get(member.name)
+        if member.phase == TERMINATING:
             parts.append(f"{member.name} is terminating")
-    return "; ".join(parts) or "more nodes than wanted"
+        elif step and member.phase == DRAINING:
+            parts.append(f"{member.node_name} is draining, {step.why}")
+        elif step and member.phase == LOST:
+            parts.append(f"the Node {member.last_node} of {member.name} is gone, {step.why}")
+        elif step and step.kind == WAIT:
+            parts.append(f"{member.name} waits: {step.why}")
+    return "; ".join([*parts, *map(_not_evicted, outcome.refused[:_NAMED])]) or "more nodes than wanted"
 
 
 def _look_again(outcome: _Outcome) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.aws_operator.core.plugins.module_utils.offerings import FIRST_PAUSE
 from ansible_collections.aws_operator.core.plugins.module_utils.places import Node
 from ansible_collections.aws_operator.core.plugins.module_utils.pods import Pod
-from ansible_collections.aws_operator.core.plugins.module_utils.pool_members import Member, members_of
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_members import Member, may_be_a_node, members_of
 
 CREATE, CORDON, EVICT, DELETE, UNCORDON = "Create", "Cordon", "Evict", "Delete", "Uncordon"
 SET_NODE, DELETE_NODE, SET_POLICY = "SetNode", "DeleteNode", "SetPolicy"
@@ -65,6 +65,11 @@ class PoolView:
         found: list[Member] = members_of(self.pool, instances=self.instances, nodes=self.nodes)
         return found
 
+    def may_be_a_node(self, member: Member) -> bool:
+        """Return whether a machine whose id isn't known may be a Node: then it doesn't end before that is known."""
+        found: bool = may_be_a_node(member, members=self.members, nodes=self.nodes, pool=self.pool)
+        return found
+
     @property
     def wanted(self) -> int:
         """Return how many nodes there have to be; the lower limit wins over the upper one."""
@@ -105,5 +110,5 @@ def delete_action(member: Member, *, why: str) -> Action:
         body={"spec": {"deletionPolicy": "Delete"}} if retained else {},
         is_termination=bool(member.instance_id),
         uid=str(member.obj["metadata"].get("uid") or ""),
-        unseen=bool(member.instance_id) and member.node is None,
+        unseen=bool(member.instance_id or member.was_asked_for) and member.node is None,
     )

@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.aws_operator.core.plugins.module_utils import drain
-from ansible_collections.aws_operator.core.plugins.module_utils.places import is_ready, place_of
-from ansible_collections.aws_operator.core.plugins.module_utils.pool_members import DRAINING, TERMINATING, Member
-from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import REMOVING, removing_since
+from ansible_collections.aws_operator.core.plugins.module_utils.places import Node, is_ready, place_of
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_members import DRAINING, LOST, TERMINATING, Member
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import (
+    EVICTING,
+    REMOVING,
+    evicting_since,
+    removing_since,
+)
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_view import (
     CORDON,
     EVICT,
@@ -30,6 +35,8 @@ class Removal:
 
     actions: Sequence[Action]
     staying: Sequence[Member]
+    steps: Mapping[str, drain.Step]
+    """The step of each machine that goes, by its name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,25 +53,32 @@ class Braked:
 def looks_at_pods(view: PoolView) -> list[str]:
     """Return the nodes whose pods decide what goes, empty where nothing does."""
     alive = [item for item in view.members if item.phase != TERMINATING]
-    draining = [item for item in alive if item.phase == DRAINING]
+    draining = [item for item in alive if _is_going(view, item)]
     chosen = alive if len(alive) - len(draining) > view.wanted else draining
-    return [item.node_name for item in chosen if item.node_name]
+    names = [item.node_name or item.last_node for item in chosen]
+    return [name for name in names if name]
 
 
 def remove(view: PoolView, *, given_up: Collection[str]) -> Removal:
     """Go on with removals that began, and begin as many as needed; members that are *given_up* are somebody else's."""
     alive = [item for item in view.members if item.phase != TERMINATING and item.name not in given_up]
-    going = [item for item in alive if item.phase == DRAINING]
-    staying = [item for item in alive if item.phase != DRAINING]
+    going = [item for item in alive if _is_going(view, item)]
+    staying = [item for item in alive if item not in going]
     surplus = len(staying) - view.wanted
     back = _called_back(going, number=-surplus)
     chosen = _victims(view, staying, number=surplus, allowed=_allowed(view, going))
     going = [item for item in [*going, *chosen] if item not in back]
-    steps = [_step(view, item) for item in going]
+    steps = {item.name: _next_step(view, item) for item in going}
+    actions = [_action(view, item, step=steps[item.name]) for item in going]
     return Removal(
-        actions=[*map(_uncordon, back), *(step for step in steps if step)],
+        actions=[*map(_uncordon, back), *(action for action in actions if action)],
         staying=[item for item in alive if item not in going],
+        steps=steps,
     )
+
+
+def _is_going(view: PoolView, member: Member) -> bool:
+    return bool(member.phase == DRAINING or member.is_lost_for_good(view.now))
 
 
 def brake(view: PoolView, actions: Iterable[Action]) -> Braked:
@@ -75,9 +89,12 @@ def brake(view: PoolView, actions: Iterable[Action]) -> Braked:
     allowed = max(0, limit - len(recent)) if limit else len(asked)
     ended = [item for item in asked if item.is_termination][:allowed]
     names = {item.name for item in ended}
-    begun = sum(item.phase == DRAINING and item.name not in names for item in view.members)
-    room = max(0, allowed - len(ended) - begun) if limit else len(asked)
-    cordoned = [item for item in asked if item.kind == CORDON][:room]
+    begun = [item for item in view.members if item.phase == DRAINING and item.name not in names]
+    room = max(0, allowed - len(ended) - len(begun)) if limit else len(asked)
+    # A drain that has begun is counted already: its Node, if somebody took the cordon off, is cordoned again.
+    again = {item.node_name for item in begun}
+    new = [item for item in asked if item.kind == CORDON and item.name not in again][:room]
+    cordoned = [*new, *(item for item in asked if item.kind == CORDON and item.name in again)]
     passed = [item for item in asked if item in ended or item in cordoned or not _is_braked(item)]
     now = [{"name": item.name, "time": render(view.now)} for item in ended]
     return Braked(actions=passed, terminations=[*recent, *now], held=len(asked) - len(passed))
@@ -127,20 +144,45 @@ def _candidate(view: PoolView, member: Member) -> Candidate:
     return Candidate(name=member.name, is_ready=seen.is_ready, created=seen.created, load=seen.load, keeps=seen.keeps)
 
 
-def _step(view: PoolView, member: Member) -> Action | None:
-    step = drain.next_step(member.node, view.pods, spec=view.spec, now=view.now)
+def _next_step(view: PoolView, member: Member) -> drain.Step:
+    """Return the step; a machine that may be a Node without our knowledge waits."""
+    was_node = bool(member.node) or member.phase == LOST
+    if was_node and not view.pods_read:
+        step = drain.Step(kind=drain.WAIT, why="its pods weren't read")
+    elif member.node is not None:
+        step = drain.next_step(member.node, view.pods, spec=view.spec, now=view.now)
+    elif member.phase == LOST:
+        step = drain.step_without_node(member.last_node, view.pods, now=view.now)
+    elif view.may_be_a_node(member):
+        step = drain.Step(kind=drain.WAIT, why="AWS was asked for it, and its instance id isn't known yet")
+    else:
+        step = drain.Step(kind=drain.TERMINATE, why="it never became a node")
+    return step
+
+
+def _action(view: PoolView, member: Member, *, step: drain.Step) -> Action | None:
     if step.kind == drain.TERMINATE:
-        if member.node is not None and not view.pods_read:
-            return None
         return delete_action(member, why=step.why)
-    if step.kind == drain.CORDON:
-        since = (removing_since(member.node) if member.node else "") or render(view.now)
-        body = {"metadata": {"annotations": {REMOVING: since}}, "spec": {"unschedulable": True}}
-        return Action(kind=CORDON, name=member.node_name, why=step.why, body=body)
+    if step.kind == drain.CORDON and member.node:
+        return Action(kind=CORDON, name=member.node_name, why=step.why, body=_cordon(view, member.node))
     if step.kind == drain.EVICT:
         pods = [_reference(pod) for pod in step.pods]
-        return Action(kind=EVICT, name=member.node_name, why=step.why, pods=pods)
+        first = member.node is not None and not evicting_since(member.node)
+        body = {"metadata": {"annotations": {EVICTING: render(view.now)}}} if first else {}
+        return Action(kind=EVICT, name=member.node_name or member.last_node, why=step.why, pods=pods, body=body)
     return None
+
+
+def _cordon(view: PoolView, node: Node) -> dict[str, Any]:
+    """Return the patch: a drain that goes on keeps its times, but for a time that is over.
+
+    Pods that came while the cordon was off are owed an eviction before anything ends them.
+    """
+    marks: dict[str, str | None] = {REMOVING: removing_since(node) or render(view.now)}
+    asked = evicting_since(node)
+    if asked and (not removing_since(node) or drain.is_overdue(asked, spec=view.spec, now=view.now)):
+        marks[EVICTING] = None
+    return {"metadata": {"annotations": marks}, "spec": {"unschedulable": True}}
 
 
 def _reference(pod: Mapping[str, Any]) -> dict[str, str]:
@@ -149,5 +191,6 @@ def _reference(pod: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _uncordon(member: Member) -> Action:
-    body: Mapping[str, Any] = {"metadata": {"annotations": {REMOVING: None}}, "spec": {"unschedulable": None}}
+    marks = {REMOVING: None, EVICTING: None}
+    body: Mapping[str, Any] = {"metadata": {"annotations": marks}, "spec": {"unschedulable": None}}
     return Action(kind=UNCORDON, name=member.node_name, why="the pool has to have it after all", body=body)

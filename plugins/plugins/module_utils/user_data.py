@@ -136,6 +136,19 @@ def user_data_of(joining: Joining) -> str:
     return text
 
 
+def check_place(pool: Mapping[str, Any], there: Iterable[Mapping[str, Any]]) -> None:
+    """Raise a UserDataError where the Secret that the user data goes to is *there* and not the pool's own."""
+    uid = pool["metadata"]["uid"]
+    for secret in there:
+        meta = secret["metadata"]
+        if not any(owner.get("uid") == uid for owner in meta.get("ownerReferences") or []):
+            raise UserDataError(
+                "UserDataSecretTaken",
+                f"the user data goes to secret {meta['name']} in namespace {meta.get('namespace')}, and one that isn't "
+                "the pool's own is there: delete it, or rename it or the pool",
+            )
+
+
 def may_say_itself(key: str) -> bool:
     """Return whether a kubelet may give its own Node the label."""
     prefix = key.rpartition("/")[0]

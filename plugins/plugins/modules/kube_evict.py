@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Evict pods by their UIDs; what a disruption budget refuses is reported, and is no failure."""
+"""Evict pods by their UIDs; what is refused, by a disruption budget or for good, is reported, and is no failure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ description:
   - Sends one Eviction for each pod, which a pod of another UID isn't met by. M(kubernetes.core.k8s_drain) fails where a
     disruption budget refuses, waits within the play, and picks the pods itself.
   - Never waits for a pod to go, and never tries again; the caller comes back.
+  - Fails only where the API server doesn't answer, or knows nobody; one pod's refusal keeps no other one from going.
 version_added: 0.1.0
 author: The authors of ansible-operator-runner
 options:
@@ -62,11 +63,22 @@ blocked:
   returned: always
   type: list
   elements: dict
+refused:
+  description: Pods whose eviction is refused for good, for missing rights or by an admission, with the C(message).
+  returned: always
+  type: list
+  elements: dict
 """
 
-from typing import Any  # noqa: E402 - Ansible wants the documentation first
+from collections.abc import Sequence  # noqa: E402 - Ansible wants the documentation first
+from typing import Any  # noqa: E402
 
-from ansible_collections.aws_operator.core.plugins.module_utils.kube_calls import UNANSWERED, evicted, status_of  # noqa: E402
+from ansible_collections.aws_operator.core.plugins.module_utils.kube_calls import (  # noqa: E402
+    FAILED,
+    UNANSWERED,
+    evicted,
+    status_of,
+)
 from ansible_collections.kubernetes.core.plugins.module_utils.ansiblemodule import AnsibleModule  # noqa: E402
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC  # noqa: E402
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client  # noqa: E402
@@ -100,26 +112,37 @@ def evict_one(api: Any, pod: dict[str, str]) -> tuple[str, str]:
     return found
 
 
+def result_of(answers: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
+    """Return what the module tells of pods, verdicts and messages."""
+
+    def told(wanted: str) -> list[dict[str, str]]:
+        return [{"pod": pod, "message": message} for pod, verdict, message in answers if verdict == wanted]
+
+    return {
+        "evicted": [item["pod"] for item in told("evicted")],
+        "gone": [item["pod"] for item in told("gone")],
+        "blocked": told("blocked"),
+        "refused": told(FAILED),
+    }
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleK8SModule(module_class=AnsibleModule, argument_spec=argument_spec(), supports_check_mode=False)
+    answers: list[tuple[str, str, str]] = []
+    name = "pods"
     try:
         api = CoreV1Api(get_api_client(module).client.client)
-        answers = [(f"{pod['namespace']}/{pod['name']}", *evict_one(api, pod)) for pod in module.params["pods"]]
+        for pod in module.params["pods"]:
+            name = f"{pod['namespace']}/{pod['name']}"
+            answers.append((name, *evict_one(api, pod)))
     except CoreException as error:
         module.fail_json(msg=str(error))
     except UNANSWERED as error:
-        module.fail_json(msg=status_of(error)["message"])
-    result: dict[str, Any] = {
-        "evicted": [pod for pod, verdict, _ in answers if verdict == "evicted"],
-        "gone": [pod for pod, verdict, _ in answers if verdict == "gone"],
-        "blocked": [{"pod": pod, "message": message} for pod, verdict, message in answers if verdict == "blocked"],
-    }
-    changed = bool(result["evicted"])
-    failures = [f"{pod} can't be evicted: {message}" for pod, verdict, message in answers if verdict == "failed"]
-    if failures:
-        module.fail_json(msg=f"EvictionFailed: {'; '.join(failures)}", changed=changed, **result)
-    module.exit_json(changed=changed, **result)
+        message = f"EvictionFailed: {name} can't be evicted: {status_of(error)['message']}"
+        module.fail_json(msg=message, changed=bool(result_of(answers)["evicted"]), **result_of(answers))
+    result = result_of(answers)
+    module.exit_json(changed=bool(result["evicted"]), **result)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from runner.errors import NotFound
 from runner.testing.cluster import SECRETS
+from runner.testing.faults import HttpFaultProxy, Rule
 from tests.content.ec2_instance.role_harness import EC2_INSTANCES
-from tests.content.node_pool.pool_bench import BUDGETS, REMOVING, PoolBench
+from tests.content.node_pool.pool_bench import BUDGETS, NODES, REMOVING, PoolBench
 
+EVICTING = "aws.ansible-operator.io/evicting-since"
 MIRROR = {"kubernetes.io/config.mirror": "1"}
 
 
@@ -100,3 +105,74 @@ async def test_retained_machines_stay_with_a_pool_that_goes(bench: PoolBench) ->
         run = await bench.run()
     ended = await bench.run()
     assert (ended.ok, len(await bench.instances())) == (True, 1)
+
+
+async def test_one_refused_eviction_keeps_nothing_else_from_going(bench: PoolBench, tmp_path: Path) -> None:
+    """A 403 for one pod is told, while the other nodes are drained and ended."""
+    await bench.grown(2, maxUnavailable=2)
+    await bench.put_pod("web", node="workers-1")
+    await bench.put_pod("db", node="workers-2")
+    await bench.scale(0)
+    await bench.run()
+    async with HttpFaultProxy(upstream_kubeconfig=bench.kubeconfig) as proxy:
+        through = replace(bench, kubeconfig=proxy.kubeconfig(tmp_path / "through"))
+        proxy.rule(Rule(method="POST", path="/pods/web/eviction", status=403))
+        run = await through.run()
+        assert (run.ok, run.ready["reason"]) == (True, "EvictionRefused"), run.output[-3000:]
+        assert f"{bench.namespace}/web can't be evicted" in run.ready["message"]
+        assert await bench.going_pods() == ["db"]
+        assert all([EVICTING in (await bench.node(name))["metadata"]["annotations"] for name in bench.kubelets])
+        await bench.pod_goes("db")
+        assert (await through.run()).ok
+    assert list(await bench.instances()) == ["workers-1"]
+    assert "EvictionRefused" in await bench.events()
+
+
+async def test_drain_timeout_counts_from_the_first_eviction(bench: PoolBench) -> None:
+    """However long the operator was away after the cordon, pods are evicted before their time is over."""
+    await bench.grown(1, drainTimeout="1s")
+    await bench.put_pod("web", node="workers-1")
+    await bench.scale(0)
+    await bench.run()
+    long_ago = {"metadata": {"annotations": {REMOVING: "2026-01-01T00:00:00Z"}}}
+    await bench.kube.patch(NODES, name=bench.node_name("workers-1"), body=long_ago)
+    evicting = await bench.run()
+    assert (evicting.ok, await bench.going_pods()) == (True, ["web"])
+    assert list(await bench.instances()) == ["workers-1"]
+    assert EVICTING in (await bench.node("workers-1"))["metadata"]["annotations"]
+    over = {"metadata": {"annotations": {EVICTING: "2026-01-01T00:00:00Z"}}}
+    await bench.kube.patch(NODES, name=bench.node_name("workers-1"), body=over)
+    assert (await bench.run()).ok
+    assert await bench.instances() == {}
+
+
+async def test_pods_of_a_node_that_was_deleted_are_waited_for(bench: PoolBench) -> None:
+    """A machine whose Node somebody deleted ends when no pod is bound to that any more."""
+    await bench.grown(1)
+    await bench.run()
+    await bench.put_pod("web", node="workers-1")
+    await bench.kube.delete(NODES, name=bench.node_name("workers-1"))
+    await bench.scale(0)
+    evicting = await bench.run()
+    assert (evicting.ok, await bench.going_pods()) == (True, ["web"]), evicting.output[-3000:]
+    assert (evicting.phases, list(await bench.instances())) == ({"workers-1": "Lost"}, ["workers-1"])
+    assert (await bench.run()).phases == {"workers-1": "Lost"}
+    await bench.pod_goes("web")
+    assert (await bench.run()).ok
+    assert await bench.instances() == {}
+
+
+async def test_machine_without_id_and_new_credentials(bench: PoolBench) -> None:
+    """What AWS was asked for is waited for until its id is known; meanwhile new credentials reach it."""
+    await bench.create(targetNodes=0)
+    await bench.machine("workers-1")
+    await bench.set_status("workers-1", launchAttempt=1)
+    await bench.patch(credentialsSecretRef={"name": "new"})
+    waiting = await bench.run()
+    assert (waiting.ok, waiting.period) == (True, 5.0), waiting.output[-3000:]
+    (instance,) = (await bench.instances()).values()
+    assert instance["spec"]["credentialsSecretRef"] == {"name": "new"}
+    assert "its instance id isn't known yet" in waiting.condition("ScalingDown")["message"]
+    await bench.launched("workers-1")
+    assert (await bench.run()).ok
+    assert await bench.instances() == {}

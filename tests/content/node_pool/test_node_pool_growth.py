@@ -144,3 +144,24 @@ async def test_missing_token_is_told_and_nothing_is_launched(bench: PoolBench) -
     text = base64.b64decode(secret["data"]["userData"]).decode()
     assert text == f"#!/bin/sh\njoin {{{{ 6 * 7 }}}} a:1 {TOKEN} ${{other}} {{% raw %}}"
     assert list(await bench.instances()) == ["workers-1"]
+
+
+async def test_secret_of_somebody_else_is_never_written_to(bench: PoolBench) -> None:
+    """A Secret that has the name of the pool's user data stays as it is until it goes, and the condition says so."""
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "workers-user-data"}, "data": {"key": "a2V5"}}
+    theirs = await bench.kube.create(SECRETS, body=body, namespace=bench.namespace)
+    await bench.create(targetNodes=1)
+    run = await bench.run()
+    assert (run.ok, run.ready["reason"], await bench.instances()) == (True, "UserDataSecretTaken", {})
+    assert "delete it" in run.ready["message"]
+    left = await bench.kube.get(SECRETS, namespace=bench.namespace, name="workers-user-data")
+    assert left["metadata"]["resourceVersion"] == theirs["metadata"]["resourceVersion"]
+    await bench.kube.delete(SECRETS, namespace=bench.namespace, name="workers-user-data")
+    assert (await bench.run()).ok
+    await _check_user_data(bench)
+    assert list(await bench.instances()) == ["workers-1"]
+    await bench.kube.patch(
+        SECRETS, namespace=bench.namespace, name="workers-user-data", body={"data": {"userData": "b2xk"}}
+    )
+    assert (await bench.run()).ok
+    await _check_user_data(bench)

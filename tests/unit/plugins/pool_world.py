@@ -159,8 +159,11 @@ class World:
         self.log.append(("DeleteNode", name.removeprefix("node-")))
 
     def _evict(self, action: Action, blocked: list[dict[str, str]]) -> None:
-        assert self.nodes[action.name]["spec"].get("unschedulable"), "evicted before it was cordoned"
-        assert removing_since(self.nodes[action.name])
+        node = self.nodes.get(action.name)
+        if node is not None:
+            assert node["spec"].get("unschedulable"), "evicted before it was cordoned"
+            assert removing_since(node)
+            node["metadata"]["annotations"] |= (action.body.get("metadata") or {}).get("annotations") or {}
         for pod in action.pods:
             if pod["name"] in self.guarded:
                 blocked.append({"pod": pod["name"], "message": "the budget web allows no disruption"})

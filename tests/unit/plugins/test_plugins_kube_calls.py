@@ -63,6 +63,13 @@ def test_refused_evictions(code: int, verdict: str) -> None:
     assert evicted(answering(code)) == (verdict, "no")
 
 
+@pytest.mark.parametrize("code", [0, 401, 502, 503, 504])
+def test_answer_that_is_about_no_pod_is_raised(code: int) -> None:
+    """An API server that is down, or doesn't know who asks, has refused no pod: the whole run is tried again."""
+    with pytest.raises(ApiException):
+        evicted(answering(code))
+
+
 def test_blocked_eviction_names_the_budget() -> None:
     """What the API server says of the budget is in the message."""
     message = "no The disruption budget web needs 1 healthy pods"

@@ -64,6 +64,21 @@ def test_refused_evictions_are_told() -> None:
     assert update["conditions"][0]["reason"] == "DrainBlocked"
 
 
+def test_evictions_that_are_refused_for_good_are_told() -> None:
+    """A refusal that a person has to mend is in the conditions and in an Event, before what a budget only delays."""
+    refused = [{"pod": "prod/web", "message": "pods is forbidden"}]
+    blocked = [{"pod": "prod/db", "message": "the budget db allows no disruption"}]
+    instance = make_instance_object(instanceId="i-1", state="running", metadata={"deletionTimestamp": ago(1)})
+    seen = {**SEEN, "instances": [instance]}
+    update = FILTERS["pool_status"](make_pool_object(targetNodes=0), seen, blocked=blocked, refused=refused)
+    conditions = {item["type"]: item for item in update["conditions"]}
+    assert conditions["Ready"]["reason"] == "EvictionRefused"
+    assert conditions["Ready"]["message"].endswith("prod/web can't be evicted: pods is forbidden")
+    told = "workers-1 is terminating; prod/web can't be evicted: pods is forbidden"
+    assert conditions["ScalingDown"]["message"] == told
+    assert [(item["type"], item["reason"]) for item in update["events"]] == [("Warning", "EvictionRefused")]
+
+
 @pytest.mark.parametrize("name", ["pool_plan", "pool_status"])
 def test_pool_without_uid_is_refused(name: str) -> None:
     """Without a UID no machine is taken for the pool's own."""

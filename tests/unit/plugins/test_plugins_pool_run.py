@@ -59,6 +59,22 @@ def test_policy_of_the_machines_follows_the_pool() -> None:
     assert not plan.scales
 
 
+def test_credentials_of_the_machines_follow_the_pool() -> None:
+    """A new credentialsSecretRef reaches every machine that is there, one that is ending included, and so does none."""
+    world = grown(2)
+    world.instances["workers-2"]["metadata"]["deletionTimestamp"] = ago(1)
+    for reference in ({"name": "new"}, {"name": "newer"}, None):
+        world.pool["spec"]["credentialsSecretRef"] = reference
+        actions = [item for item in make_pool_plan(world.view()).actions if item.kind == "SetPolicy"]
+        assert {item.name: item.body for item in actions} == {
+            name: {"spec": {"credentialsSecretRef": reference}} for name in ("workers-1", "workers-2")
+        }
+        assert {item.why for item in actions} == {"the pool's credentialsSecretRef"}
+        for instance in world.instances.values():
+            instance["spec"]["credentialsSecretRef"] = reference
+    assert not any(item.kind == "SetPolicy" for item in make_pool_plan(world.view()).actions)
+
+
 def test_obstacle_stops_launches_only() -> None:
     """Without user data nothing is launched, and what has to go goes."""
     world = grown(2)

@@ -164,3 +164,19 @@ def test_filter_tells_what_is_missing() -> None:
     )
     assert "no key token" in pool_user_data(pool, secrets=[{"data": {}}], authorities=maps)["obstacle"]["message"]
     assert pool_user_data(pool, secrets=[secret])["obstacle"]["reason"] == "CABundleMissing"
+
+
+def test_secret_of_somebody_else_is_in_the_way() -> None:
+    """User data never goes to a Secret that the pool doesn't own, and the remedy is told."""
+    pool = joining().pool
+    maps = [{"data": {"ca.crt": CA}}]
+    secret = {"data": {"token": base64.b64encode(TOKEN.encode()).decode()}}
+    place: dict[str, Any] = {"metadata": {"name": "workers-user-data", "namespace": "team"}}
+    for owners in ([], [{"kind": "NodePool", "name": "workers", "uid": "another"}]):
+        place["metadata"]["ownerReferences"] = owners
+        found = pool_user_data(pool, secrets=[secret], authorities=maps, there=[place])
+        assert (found["user_data"], found["obstacle"]["reason"]) == ("", "UserDataSecretTaken")
+        assert "secret workers-user-data in namespace team" in found["obstacle"]["message"]
+        assert "delete it, or rename it or the pool" in found["obstacle"]["message"]
+    place["metadata"]["ownerReferences"] = [{"kind": "NodePool", "uid": pool["metadata"]["uid"]}]
+    assert pool_user_data(pool, secrets=[secret], authorities=maps, there=[place])["obstacle"] == {}
