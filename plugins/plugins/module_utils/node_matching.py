@@ -31,16 +31,27 @@ class NodeIndex:
     by_address: Mapping[str, Node]
     """Those that say whose they are, without a provider id of EC2."""
     by_sign: Mapping[str, Sequence[Node]]
-    """Those that don't, by addresses and names."""
+    """Those, and for a person's template those that don't, by addresses and names."""
+    own: Mapping[str, Node]
+    """Those that say whose they are by their names, whatever else they say."""
 
-    def node_of(self, instance: Mapping[str, Any]) -> Node | None:
-        """Return the Node of an EC2Instance's machine, None where there is none, or more than one may be it."""
+    def node_of(self, instance: Mapping[str, Any], *, known: str = "") -> Node | None:
+        """Return the Node of an EC2Instance's machine, None where there is none, or more than one may be it.
+
+        *known* is the name of the Node that it was last time. One of the pool that is still there under this name is
+        no lost Node because its addresses don't tell any more.
+        """
         status = instance.get("status") or {}
         instance_id, address = str(status.get("instanceId") or ""), str(status.get("privateIp") or "")
         if not instance_id:
             return None
         found = self.by_id.get(instance_id) or (self.by_address.get(address) if address else None)
-        return found or self._nameless(instance, signs=_signs_of_machine(instance_id, address))
+        found = found or self._nameless(instance, signs=_signs_of_machine(instance_id, address))
+        return found or self._as_before(known)
+
+    def _as_before(self, known: str) -> Node | None:
+        node = self.own.get(known)
+        return node if node is not None and not instance_id_of(node) else None
 
     def _nameless(self, instance: Mapping[str, Any], *, signs: Iterable[str]) -> Node | None:
         status = instance.get("status") or {}
@@ -54,21 +65,23 @@ class NodeIndex:
         return next(iter(fitting.values())) if len(fitting) == 1 else None
 
 
-def index_of(nodes: Iterable[Node], *, pool: Mapping[str, Any]) -> NodeIndex:
+def index_of(nodes: Sequence[Node], *, pool: Mapping[str, Any]) -> NodeIndex:
     """Return the index for one pool; Nodes that don't say whose they are count for bootstrap `custom` only."""
     by_id: dict[str, Node] = {}
     by_address: dict[str, Node] = {}
     by_sign: dict[str, list[Node]] = {}
+    own = {str(node["metadata"]["name"]): node for node in nodes if belongs_to(node, pool)}
     custom = ((pool.get("spec") or {}).get("bootstrap") or {}).get("type") == "custom"
     for node in nodes:
         if instance_id_of(node):
             by_id[instance_id_of(node)] = node
-        elif belongs_to(node, pool):
+            continue
+        if belongs_to(node, pool):
             by_address[next(iter(_addresses(node, "InternalIP")), "")] = node
-        elif custom and _is_nobodys(node):
+        if belongs_to(node, pool) or (custom and _is_nobodys(node)):
             for sign in _signs_of_node(node):
                 by_sign.setdefault(sign, []).append(node)
-    return NodeIndex(by_id=by_id, by_address=by_address, by_sign=by_sign)
+    return NodeIndex(by_id=by_id, by_address=by_address, by_sign=by_sign, own=own)
 
 
 def _is_nobodys(node: Node) -> bool:

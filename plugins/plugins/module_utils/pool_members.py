@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ansible_collections.aws_operator.core.plugins.module_utils.node_matching import index_of
+from ansible_collections.aws_operator.core.plugins.module_utils.node_matching import NodeIndex, index_of
 from ansible_collections.aws_operator.core.plugins.module_utils.places import Node, is_ready, unready_since
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import belongs_to, removing_since
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age
@@ -94,6 +94,11 @@ class Member:
         return bool(self.phase == LOST and self.lost_since and age(self.lost_since, now=now) >= _LOST_FOR_GOOD)
 
     @property
+    def obstacle(self) -> str:
+        """Return the reason of its EC2Instance for not being Ready, empty where it is Ready or says none."""
+        return str(_not_ready(self.obj).get("reason") or "")
+
+    @property
     def lacks_capacity(self) -> bool:
         """Return whether the launch failed for a reason that another type or subnet may not have."""
         return self.failure in _OFFERING_LACKS
@@ -107,9 +112,7 @@ def members_of(
     index = index_of(nodes, pool=pool)
     before = {str(item.get("name")): item for item in (pool.get("status") or {}).get("nodes") or []}
     ordered = sorted(owned, key=lambda item: str(item["metadata"]["name"]))
-    return [
-        _member(item, index.node_of(item), before=before.get(str(item["metadata"]["name"])) or {}) for item in ordered
-    ]
+    return [_member(item, index, before=before.get(str(item["metadata"]["name"])) or {}) for item in ordered]
 
 
 def may_be_a_node(member: Member, *, members: Sequence[Member], nodes: Iterable[Node], pool: Mapping[str, Any]) -> bool:
@@ -133,10 +136,10 @@ def may_be_a_node(member: Member, *, members: Sequence[Member], nodes: Iterable[
 def orphans(pool: Mapping[str, Any], *, members: Sequence[Member], nodes: Iterable[Node], now: datetime) -> list[Node]:
     """Return the pool's Nodes whose machine is gone: no member's, and drained by us or unready for a while.
 
-    While a machine's id isn't known yet, an unready Node may be the one that it becomes.
+    While a machine's id isn't known yet, and AWS hasn't refused it, an unready Node may be the one that it becomes.
     """
     taken = {member.node_name for member in members}
-    all_known = all(member.instance_id for member in members)
+    all_known = all(member.instance_id or member.failure for member in members)
     return [
         node
         for node in nodes
@@ -155,18 +158,13 @@ def _is_owned(instance: Mapping[str, Any], pool: Mapping[str, Any]) -> bool:
     return any(owner.get("uid") == pool["metadata"]["uid"] for owner in owners)
 
 
-def _member(instance: Mapping[str, Any], node: Node | None, *, before: Mapping[str, Any]) -> Member:
+def _member(instance: Mapping[str, Any], index: NodeIndex, *, before: Mapping[str, Any]) -> Member:
     """Return the machine; *before* is what the pool's status says of it."""
     status = instance.get("status") or {}
+    was = str(before.get("node") or "") if before.get("instanceId") == status.get("instanceId") else ""
+    node = index.node_of(instance, known=was)
     launched = bool(status.get("instanceId")) and status.get("state") not in _ENDED
-    failed: Mapping[str, Any] = next(
-        (
-            item
-            for item in status.get("conditions") or []
-            if item.get("type") == "Ready" and item.get("status") == "False"
-        ),
-        {},
-    )
+    failed = _not_ready(instance)
     failure = "" if launched else str(failed.get("reason") or "")
     if status.get("instanceId") and failure not in _OFFERING_LACKS:
         failure = ""  # its EC2Instance replaces a machine that ended, and says so itself
@@ -174,11 +172,17 @@ def _member(instance: Mapping[str, Any], node: Node | None, *, before: Mapping[s
     if phase == LAUNCHING and failure:
         phase = LAUNCH_FAILED
     message = str(failed.get("message") or "") if failure else ""
-    was = str(before.get("node") or "") if before.get("instanceId") == status.get("instanceId") else ""
     if phase == BOOTING and was:
         since = str(before.get("lostSince") or "")
         return Member(obj=instance, node=None, phase=LOST, last_node=was, lost_since=since)
     return Member(obj=instance, node=node, phase=phase, failure=failure, message=message)
+
+
+def _not_ready(instance: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the condition that says why an EC2Instance isn't Ready, empty where it is, or where none says so."""
+    conditions: Sequence[Mapping[str, Any]] = (instance.get("status") or {}).get("conditions") or []
+    false = (item for item in conditions if item.get("type") == "Ready" and item.get("status") == "False")
+    return next(false, {})
 
 
 def _phase(instance: Mapping[str, Any], node: Node | None, *, launched: bool, known: bool) -> str:

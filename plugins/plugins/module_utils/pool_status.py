@@ -34,6 +34,8 @@ _HOW_KNOWN = (
     "machine's private address or host name"
 )
 _NAMED = 3
+_ON_ITS_WAY = ("", "Pending", "StillTerminating", "Terminated")
+"""What an EC2Instance says while nothing holds up the end of its machine."""
 """Refused evictions that a message tells."""
 
 
@@ -231,7 +233,7 @@ def _leaving(outcome: _Outcome) -> str:
     for member in outcome.view.members:
         step = outcome.plan.steps.get(member.name)
         if member.phase == TERMINATING:
-            parts.append(f"{member.name} is terminating")
+            parts.append(f"{member.name} is terminating{_held_by(member)}")
         elif step and member.phase == DRAINING:
             parts.append(f"{member.node_name} is draining, {step.why}")
         elif step and member.phase == LOST:
@@ -239,6 +241,11 @@ def _leaving(outcome: _Outcome) -> str:
         elif step and step.kind == WAIT:
             parts.append(f"{member.name} waits: {step.why}")
     return "; ".join([*parts, *map(_not_evicted, outcome.refused[:_NAMED])]) or "more nodes than wanted"
+
+
+def _held_by(member: Member) -> str:
+    """Return why AWS doesn't end the machine, as its EC2Instance says: termination protection, a right that lacks."""
+    return "" if member.obstacle in _ON_ITS_WAY else f" ({member.obstacle}: see EC2Instance {member.name})"
 
 
 def _look_again(outcome: _Outcome) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from ansible_collections.aws_operator.core.plugins.module_utils import drain
@@ -25,6 +26,9 @@ from ansible_collections.aws_operator.core.plugins.module_utils.pool_view import
 )
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age, render
 from ansible_collections.aws_operator.core.plugins.module_utils.victims import Candidate, candidate_of, in_order
+
+_OWED = timedelta(seconds=30)
+"""What pods that came while a cordon was off have for their eviction, at the least; runs of a drain come more often."""
 
 HOUR = 3600.0
 
@@ -174,13 +178,13 @@ def _action(view: PoolView, member: Member, *, step: drain.Step) -> Action | Non
 
 
 def _cordon(view: PoolView, node: Node) -> dict[str, Any]:
-    """Return the patch: a drain that goes on keeps its times, but for a time that is over.
+    """Return the patch: a drain that goes on keeps its times, but for a time that is over or nearly so.
 
     Pods that came while the cordon was off are owed an eviction before anything ends them.
     """
     marks: dict[str, str | None] = {REMOVING: removing_since(node) or render(view.now)}
     asked = evicting_since(node)
-    if asked and (not removing_since(node) or drain.is_overdue(asked, spec=view.spec, now=view.now)):
+    if asked and (not removing_since(node) or drain.is_overdue(asked, spec=view.spec, now=view.now + _OWED)):
         marks[EVICTING] = None
     return {"metadata": {"annotations": marks}, "spec": {"unschedulable": True}}
 

@@ -94,3 +94,21 @@ def test_machine_of_a_custom_template_that_is_not_known_is_explained() -> None:
     world.pool["spec"]["bootstrap"] = {"type": "kubeadm"}
     world.run()
     assert "${labels}" not in world.condition("Ready")["message"]
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [[("InternalIP", "fd00::7"), ("InternalIP", "10.0.0.7")], [("Hostname", "ip-10-0-0-7")], []],
+    ids=["second address", "host name", "nothing"],
+)
+def test_node_of_a_custom_template_is_never_lost_while_it_is_there(addresses: Any) -> None:
+    """Once it has the pool's label it stays its machine's Node, also where its provider id is k3s's own."""
+    world = World.of(targetNodes=1, bootstrap=CUSTOM)
+    world.instances["workers-1"] = MACHINE
+    world.nodes["n1"] = stranger(addresses=[("InternalIP", "10.0.0.7")], providerID="k3s://n1")
+    assert kinds(world) == ["SetNode"]
+    world.nodes["n1"]["status"]["addresses"] = [{"type": kind, "address": address} for kind, address in addresses]
+    for _ in range(3):
+        assert kinds(world) == []
+        (entry,) = world.pool["status"]["nodes"]
+        assert (entry["node"], entry["phase"]) == ("n1", "Ready")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ from ansible_collections.aws_operator.core.plugins.module_utils.drain import nex
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import EVICTING, REMOVING
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_plan import make_pool_plan
 from ansible_collections.aws_operator.core.plugins.module_utils.removals import looks_at_pods
+from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import render
 
-from tests.unit.plugins.cluster_builders import NOW, ago, leaving_node, make_pool_object, running_pod
+from tests.unit.plugins.cluster_builders import NOW, ago, leaving_node, make_node, make_pool_object, running_pod
 from tests.unit.plugins.pool_world import World, calls, grown, kinds, make_instance_object, not_ready
 
 NODE = "node-workers-1"
@@ -58,13 +60,14 @@ def test_clock_of_a_drain_is_recorded_once() -> None:
     assert not {EVICTING, REMOVING} & marks_of(world).keys()
 
 
-def test_pods_that_came_while_the_cordon_was_off_are_asked_too() -> None:
-    """A drain whose time is over when its Node is cordoned again begins to count anew."""
+@pytest.mark.parametrize("seconds", [31, 58, 3600])
+def test_pods_that_came_while_the_cordon_was_off_are_asked_too(seconds: float) -> None:
+    """A drain whose time is over or nearly so when its Node is cordoned again begins to count anew."""
     world = shrinking()
     world.run()
     since = marks_of(world)[REMOVING]
     world.nodes[NODE]["spec"]["unschedulable"] = None
-    world.tick(seconds=3600)
+    world.tick(seconds=seconds)
     assert kinds(world) == ["Cordon"]
     assert (marks_of(world)[REMOVING], EVICTING in marks_of(world)) == (since, False)
     assert kinds(world) == ["Evict"]
@@ -185,3 +188,36 @@ def test_refused_launch_is_let_go_unless_it_may_be_a_node(joined: int | None, ta
         world.nodes[NODE] = node
     deletions = [item for item in make_pool_plan(world.view()).actions if item.kind == "Delete"]
     assert [(item.name, item.unseen) for item in deletions] == ([("workers-1", True)] if goes else [])
+
+
+def test_machine_that_aws_does_not_end_is_told_with_the_reason() -> None:
+    """A protected machine's reason stands in the pool's condition, not only that it's terminating."""
+    world = grown(1)
+    instance = world.instances["workers-1"]
+    instance["metadata"]["deletionTimestamp"] = ago(600)
+    world.pool["spec"]["targetNodes"] = 0
+    for reason, told in (
+        ("StillTerminating", "workers-1 is terminating"),
+        ("OperationNotPermitted", "workers-1 is terminating (OperationNotPermitted: see EC2Instance workers-1)"),
+    ):
+        instance["status"]["conditions"] = not_ready(reason, "as AWS says (request id 1)")
+        world.run()
+        assert world.condition("Ready")["message"] == f"0 of 0 nodes are ready; {told}"
+
+
+def test_refused_launch_and_a_dead_node_do_not_wait_for_each_other() -> None:
+    """A machine that AWS refused goes once the Node that it might be is long unready, and that Node goes too."""
+    world = grown(1)
+    world.pool["spec"]["targetNodes"] = 2
+    world.launch = lambda _spec: "VcpuLimitExceeded"
+    world.run()
+    world.tick()
+    dead = make_node("node-dead", ready=False, since=0)
+    dead["metadata"]["creationTimestamp"] = dead["status"]["conditions"][0]["lastTransitionTime"] = render(world.now)
+    world.nodes["node-dead"] = dead
+    world.pool["spec"]["targetNodes"] = 1
+    assert not {"Delete", "DeleteNode"} & set(kinds(world))
+    world.now += timedelta(seconds=60)
+    done = {*kinds(world), *kinds(world)}
+    assert {"Delete", "DeleteNode"} <= done
+    assert ("workers-1" in world.instances, "node-dead" in world.nodes) == (True, False)
