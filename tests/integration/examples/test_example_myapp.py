@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from runner.kube.client import KubeClient
 from runner.kube.objects import Object, annotations_of, conditions_of, name_of, resource_version_of, uid_of
-from runner.localdev.plane import ControlPlane
 from runner.sources.store import ChangeKind
 from runner.testing.cluster import CONFIG_MAPS, wait_until
 from runner.testing.informers import Watched
@@ -21,7 +19,6 @@ from tests.integration.examples.example_site import (
     STATEFUL_SETS,
     ExampleSite,
     Objects,
-    operating,
     owners,
     set_room,
     states,
@@ -32,18 +29,10 @@ NEXT_IMAGE = "registry.example.com/my-app:1.1.0"
 INSTANCE = "app.kubernetes.io/instance"
 
 
-@pytest.fixture(scope="module")
-def site(plane: ControlPlane, node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExampleSite]:
-    """Run the operator for all tests of this module."""
-    del node  # Pods run on it
-    with operating(MYAPP, plane=plane, folder=tmp_path_factory.mktemp("myapp")) as site:
-        yield site
-
-
 @pytest.fixture
-def myapps(site: ExampleSite, kube: KubeClient) -> Objects:
-    """Give the MyApps of the namespace."""
-    return Objects(kube=kube, site=site, namespace=site.namespace)
+def site(myapp_site: ExampleSite) -> ExampleSite:
+    """Give the operator that all tests of MyApp share."""
+    return myapp_site
 
 
 async def running(myapps: Objects, name: str, *, replicas: int = 1, **config: str) -> Object:
