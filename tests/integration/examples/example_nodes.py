@@ -60,8 +60,3 @@ async def taint(kube: KubeClient, name: str, *, effect: str) -> None:
         return True
 
     await wait_until(add, what=f"the taint of {name}")
-
-
-async def untaint(kube: KubeClient, name: str) -> None:
-    """Take all taints from a node."""
-    await kube.patch(NODES, name=name, body={"spec": {"taints": None}})

@@ -333,6 +333,12 @@ def states(watched: Watched, name: str) -> list[Object]:
     return [c.obj for c in watched.changes if name_of(c.obj) == name and c.kind is not ChangeKind.DELETED]
 
 
+def condition(obj: Object, type_: str) -> tuple[str, str]:
+    """Return status and reason of a condition; two empty texts where there is none."""
+    found = [(entry["status"], entry["reason"]) for entry in conditions_of(obj) if entry["type"] == type_]
+    return found[0] if found else ("", "")
+
+
 def owners(obj: Object) -> list[tuple[str, str]]:
     """Return kind and UID of each owner."""
     return [(reference["kind"], reference["uid"]) for reference in obj["metadata"].get("ownerReferences", [])]

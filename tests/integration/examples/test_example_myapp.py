@@ -19,6 +19,7 @@ from tests.integration.examples.example_site import (
     STATEFUL_SETS,
     ExampleSite,
     Objects,
+    condition,
     owners,
     set_room,
     states,
@@ -126,18 +127,23 @@ async def test_what_is_deleted_by_hand_comes_back(myapps: Objects) -> None:
     ],
 )
 async def test_an_edit_rolls_one_pod_at_a_time(myapps: Objects, edit: dict[str, Any]) -> None:
-    """Another image or configuration replaces every Pod, never two at once, and the count of updated ones follows."""
+    """Another image or configuration replaces every Pod, never two at once; it stays Available, and counts follow."""
     name = f"rolled-{next(iter(edit))}"
     await running(myapps, name, replicas=3, LEVEL="info")
     before = {uid_of(pod) for pod in await myapps.pods(f"{INSTANCE}={name}")}
-    async with myapps.history(PODS.gvk, selector=f"{INSTANCE}={name}") as history:
+    async with (
+        myapps.history(PODS.gvk, selector=f"{INSTANCE}={name}") as history,
+        myapps.history(MYAPP.primary.gvk) as told,
+    ):
         await myapps.patch(name, {"spec": edit})
         await myapps.reaches(name, phase="Running", availableReplicas=3, updatedReplicas=3)
         away = most_pods_away(history, replicas=3)
+        available = {condition(state, "Available") for state in states(told, name)}
     pods = await myapps.pods(f"{INSTANCE}={name}")
     assert len(pods) == 3
     assert not before & {uid_of(pod) for pod in pods}
     assert away == 1
+    assert available == {("True", "EnoughPodsAvailable")}
     template = (await myapps.get(name, of=STATEFUL_SETS))["spec"]["template"]
     assert {pod["spec"]["containers"][0]["image"] for pod in pods} == {edit.get("image", IMAGE)}
     for pod in pods:

@@ -12,11 +12,12 @@ from runner.testing.cluster import wait_until
 from tests.integration.examples.example_site import CRON_JOBS, JOBS, LIMIT, STATEFUL_SETS, Objects, owners
 
 IMAGE = "registry.example.com/my-app:1.0.0"
+YEARLY = "0 3 1 1 *"
 
 
 async def scheduled(myapps: Objects, name: str, **spec: Any) -> Object:
     """Create a MyApp of no Pods with backups, and return its CronJob when its run is through."""
-    await myapps.create(name, **{"replicaCount": 0, "image": IMAGE, "backupSchedule": "0 3 1 1 *", **spec})
+    await myapps.create(name, **{"replicaCount": 0, "image": IMAGE, "backupSchedule": YEARLY, **spec})
     await myapps.reaches(name)
     return await myapps.get(name, of=CRON_JOBS)
 
@@ -71,11 +72,11 @@ async def start_one_that_fails(myapps: Objects, cron_job: Object) -> None:
     await myapps.patch(name_of(cron_job), {"status": status}, of=CRON_JOBS, subresource="status")
 
 
-async def test_a_schedule_is_a_cron_job_that_can_be_switched_off(myapps: Objects) -> None:
-    """Schedule, retention and claim reach an owned CronJob, which is suspended as long as there is no schedule."""
-    cron_job = await scheduled(myapps, "nightly", backupRetention=3, backupClaim="vault", config={"LEVEL": "info"})
+async def test_a_schedule_is_a_cron_job(myapps: Objects) -> None:
+    """Schedule, retention and claim reach an owned CronJob, whose Pods are none of the application's."""
+    cron_job = await scheduled(myapps, "nightly", backupRetention=3, backupClaim="vault")
     spec = cron_job["spec"]
-    assert (spec["schedule"], spec["timeZone"], spec["suspend"]) == ("0 3 1 1 *", "Etc/UTC", False)
+    assert (spec["schedule"], spec["timeZone"], spec["suspend"]) == (YEARLY, "Etc/UTC", False)
     assert (spec["concurrencyPolicy"], spec["successfulJobsHistoryLimit"]) == ("Forbid", 3)
     pod = spec["jobTemplate"]["spec"]["template"]
     (container,) = pod["spec"]["containers"]
@@ -88,17 +89,10 @@ async def test_a_schedule_is_a_cron_job_that_can_be_switched_off(myapps: Objects
     assert owners(cron_job) == [("MyApp", uid_of(obj))]
     selected = (await myapps.get("nightly", of=STATEFUL_SETS))["spec"]["selector"]["matchLabels"]
     assert not selected.items() <= pod["metadata"]["labels"].items()
-    await myapps.patch("nightly", {"spec": {"backupSchedule": None}})
-    assert uid_of(await suspended(myapps, "nightly", is_so=True)) == uid_of(cron_job)
-    await backed_up(myapps, "nightly", reason="BackupSuspended")
-    await myapps.patch("nightly", {"spec": {"backupSchedule": "@daily", "backupClaim": None}})
-    again = await suspended(myapps, "nightly", is_so=False)
-    assert again["spec"]["schedule"] == "@daily"
-    assert "volumes" not in again["spec"]["jobTemplate"]["spec"]["template"]["spec"]
 
 
 async def test_the_status_tells_how_the_last_backup_ended(myapps: Objects) -> None:
-    """Time and outcome follow each Job to its end without an edit; a failure keeps the time of the last good backup."""
+    """Time and outcome follow each Job without an edit, a failure keeps the last good time; then it is switched off."""
     cron_job = await scheduled(myapps, "told")
     await myapps.kubectl("create", "job", "--from=cronjob/told", "told-by-hand")
     good = (await backed_up(myapps, "told", reason="BackupSucceeded"))["status"]
@@ -112,9 +106,25 @@ async def test_the_status_tells_how_the_last_backup_ended(myapps: Objects) -> No
     assert obj["status"]["lastSuccessfulBackupTime"] == good["lastSuccessfulBackupTime"]
     assert obj["status"]["lastBackupTime"] > good["lastBackupTime"]
     assert "longer than specified deadline" in await myapps.event("told", reason="BackupFailed")
+    await myapps.patch("told", {"spec": {"backupSchedule": None}})
+    await backed_up(myapps, "told", reason="BackupSuspended")
+    off = await myapps.get("told", of=CRON_JOBS)
+    assert (off["spec"]["suspend"], uid_of(off)) == (True, uid_of(cron_job))
     await myapps.delete("told")
     await myapps.gone("told", of=CRON_JOBS)
     await myapps.gone("told-by-hand", of=JOBS)
+
+
+@pytest.mark.full
+async def test_a_schedule_that_is_back_resumes(myapps: Objects) -> None:
+    """A CronJob that was suspended for want of a schedule goes on with the new one, without the claim that went."""
+    cron_job = await scheduled(myapps, "resumed", backupClaim="vault")
+    await myapps.patch("resumed", {"spec": {"backupSchedule": None}})
+    await suspended(myapps, "resumed", is_so=True)
+    await myapps.patch("resumed", {"spec": {"backupSchedule": "@daily", "backupClaim": None}})
+    again = await suspended(myapps, "resumed", is_so=False)
+    assert (again["spec"]["schedule"], uid_of(again)) == ("@daily", uid_of(cron_job))
+    assert "volumes" not in again["spec"]["jobTemplate"]["spec"]["template"]["spec"]
 
 
 @pytest.mark.full
