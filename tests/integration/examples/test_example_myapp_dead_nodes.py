@@ -15,7 +15,7 @@ from runner.localdev.nodes import fake_node
 from runner.localdev.plane import ControlPlane
 from runner.testing.cluster import wait_until
 from tests.integration.examples.example_nodes import add_nodes, is_ready, remove_nodes, switch_off, taint
-from tests.integration.examples.example_site import LIMIT, NODES, Objects
+from tests.integration.examples.example_site import CLUSTER_ROLES, LIMIT, NODES, PODS, ExampleSite, Objects, set_room
 
 IMAGE = "registry.example.com/my-app:1.0.0"
 INSTANCE = "app.kubernetes.io/instance"
@@ -135,3 +135,22 @@ async def test_released_pods_move_to_nodes_that_live(myapps: Objects, kube: Kube
     await myapps.reaches("mover", phase="Running", availableReplicas=len(pods))
     await told(myapps, "mover", reason="NodesReady")
     assert nodes.silent not in {pod["spec"]["nodeName"] for pod in await myapps.pods(f"{INSTANCE}=mover")}
+
+
+@pytest.mark.full
+async def test_nodes_that_cannot_be_read_prove_nothing(myapp_site: ExampleSite, kube: KubeClient) -> None:
+    """Without the right to list Nodes the condition is Unknown and names the right, and the runs go well."""
+    crowded = Objects(kube=kube, site=myapp_site, namespace=myapp_site.crowded)
+    role = f"{myapp_site.account}-nodes"
+    rules = (await kube.get(CLUSTER_ROLES, name=role))["rules"]
+    await set_room(kube, myapp_site, pods=len(await kube.list(PODS, namespace=myapp_site.crowded)) + 1)
+    await kube.patch(CLUSTER_ROLES, name=role, body={"rules": []})
+    try:
+        await crowded.create("blind", replicaCount=2, image=IMAGE)
+        entry = await told(crowded, "blind", reason="NodesNotRead")
+        await crowded.reaches("blind", phase="Progressing", availableReplicas=1)
+    finally:
+        await kube.patch(CLUSTER_ROLES, name=role, body={"rules": rules})
+        await set_room(kube, myapp_site, pods=2)
+    assert entry["status"] == "Unknown"
+    assert 'cannot list resource "nodes"' in entry["message"].replace("\\", "")
