@@ -15,7 +15,16 @@ from runner.localdev.nodes import fake_node
 from runner.localdev.plane import ControlPlane
 from runner.testing.cluster import wait_until
 from tests.integration.examples.example_nodes import add_nodes, is_ready, remove_nodes, switch_off, taint
-from tests.integration.examples.example_site import CLUSTER_ROLES, LIMIT, NODES, PODS, ExampleSite, Objects, set_room
+from tests.integration.examples.example_site import (
+    CLUSTER_ROLES,
+    LIMIT,
+    NODES,
+    PODS,
+    ExampleSite,
+    Objects,
+    condition,
+    set_room,
+)
 
 IMAGE = "registry.example.com/my-app:1.0.0"
 INSTANCE = "app.kubernetes.io/instance"
@@ -110,6 +119,7 @@ async def test_only_pods_whose_node_is_proven_gone_are_released(
     await released(myapps, "patient", words=[fenced, f"Node {nodes.gone} is gone"])
     lost = await told(myapps, "hasty", reason="FencingNeeded")
     assert lost["status"] == "True"
+    assert condition(await myapps.get("hasty"), "Available") == ("False", "TooFewPodsAvailable")
     remedy = f"kubectl taint nodes {nodes.silent} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
     assert remedy in lost["message"]
     assert name_of(hasty[nodes.silent]) in await myapps.event("hasty", reason="NodeLost")
