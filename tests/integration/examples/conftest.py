@@ -1,4 +1,4 @@
-"""A node on which the Pods of the examples run."""
+"""A node on which the Pods of the examples run, and MyApp's operator."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from runner.kube.client import KubeClient
-from runner.kube.discovery import Resource
-from runner.kube.objects import GVK, conditions_of
+from runner.kube.objects import conditions_of
 from runner.localdev.nodes import fake_node
 from runner.localdev.plane import ControlPlane
 from runner.settings import KubeSettings
 from runner.testing.cluster import wait_until
-
-NODES = Resource(gvk=GVK("", "v1", "Node"), plural="nodes", namespaced=False)
+from tests.integration.examples.example_site import MYAPP, NODES, ExampleSite, Objects, operating
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +24,20 @@ def node(plane: ControlPlane) -> Iterator[str]:
     asyncio.run(_add(plane, name=name))
     yield name
     asyncio.run(_remove(plane, name=name))
+
+
+@pytest.fixture(scope="package")
+def myapp_site(plane: ControlPlane, node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExampleSite]:
+    """Run the operator of MyApp for all tests of it."""
+    del node  # Pods run on it
+    with operating(MYAPP, plane=plane, folder=tmp_path_factory.mktemp("myapp")) as site:
+        yield site
+
+
+@pytest.fixture
+def myapps(myapp_site: ExampleSite, kube: KubeClient) -> Objects:
+    """Give the MyApps of the operator's namespace."""
+    return Objects(kube=kube, site=myapp_site, namespace=myapp_site.namespace)
 
 
 async def _add(plane: ControlPlane, *, name: str) -> None:

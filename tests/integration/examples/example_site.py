@@ -34,6 +34,13 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 CLUSTER_ROLES = Resource(
     gvk=GVK("rbac.authorization.k8s.io", "v1", "ClusterRole"), plural="clusterroles", namespaced=False
 )
+CLUSTER_ROLE_BINDINGS = Resource(
+    gvk=GVK("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"), plural="clusterrolebindings", namespaced=False
+)
+CRON_JOBS = Resource(gvk=GVK("batch", "v1", "CronJob"), plural="cronjobs")
+JOBS = Resource(gvk=GVK("batch", "v1", "Job"), plural="jobs")
+BUDGETS = Resource(gvk=GVK("policy", "v1", "PodDisruptionBudget"), plural="poddisruptionbudgets")
+NODES = Resource(gvk=GVK("", "v1", "Node"), plural="nodes", namespaced=False)
 DEPLOYMENTS = Resource(gvk=GVK("apps", "v1", "Deployment"), plural="deployments")
 STATEFUL_SETS = Resource(gvk=GVK("apps", "v1", "StatefulSet"), plural="statefulsets")
 SERVICES = Resource(gvk=GVK("", "v1", "Service"), plural="services")
@@ -165,22 +172,29 @@ async def _prepare(site: ExampleSite) -> None:
         await kube.create(CLUSTER_ROLES, body={**role, "metadata": {"name": site.account}})
         for namespace in (site.namespace, site.crowded):
             await kube.create(ROLE_BINDINGS, namespace=namespace, body=_binding(site))
+        nodes = [rule for rule in role["rules"] if rule["resources"] == [NODES.plural]]
+        await kube.create(CLUSTER_ROLES, body={**role, "metadata": {"name": f"{site.account}-nodes"}, "rules": nodes})
+        await kube.create(CLUSTER_ROLE_BINDINGS, body=_binding(site, cluster=True))
         await identity.kubeconfig(site.folder / "kubeconfig", source=site.plane.kubeconfig)
 
 
-def _binding(site: ExampleSite) -> Object:
+def _binding(site: ExampleSite, *, cluster: bool = False) -> Object:
+    """Bind the role in a namespace; with *cluster* what role.yaml grants on Nodes, which are in none."""
+    resource, role = (CLUSTER_ROLE_BINDINGS, f"{site.account}-nodes") if cluster else (ROLE_BINDINGS, site.account)
     return {
-        "apiVersion": ROLE_BINDINGS.gvk.api_version,
-        "kind": ROLE_BINDINGS.gvk.kind,
+        "apiVersion": resource.gvk.api_version,
+        "kind": resource.gvk.kind,
         "metadata": {"name": site.account},
-        "roleRef": {"apiGroup": CLUSTER_ROLES.gvk.group, "kind": "ClusterRole", "name": site.account},
+        "roleRef": {"apiGroup": CLUSTER_ROLES.gvk.group, "kind": "ClusterRole", "name": role},
         "subjects": [{"kind": "ServiceAccount", "name": site.account, "namespace": site.namespace}],
     }
 
 
 async def _remove(site: ExampleSite) -> None:
     async with KubeClient(settings=KubeSettings(kubeconfig=str(site.plane.kubeconfig))) as kube:
-        await kube.delete(CLUSTER_ROLES, name=site.account)
+        await kube.delete(CLUSTER_ROLE_BINDINGS, name=site.account)
+        for name in (site.account, f"{site.account}-nodes"):
+            await kube.delete(CLUSTER_ROLES, name=name)
         for namespace in (site.namespace, site.crowded):
             await kube.delete(NAMESPACES, name=namespace)
 
@@ -317,6 +331,12 @@ class Objects:
 def states(watched: Watched, name: str) -> list[Object]:
     """Return every state of the object *name* that was told."""
     return [c.obj for c in watched.changes if name_of(c.obj) == name and c.kind is not ChangeKind.DELETED]
+
+
+def condition(obj: Object, type_: str) -> tuple[str, str]:
+    """Return status and reason of a condition; two empty texts where there is none."""
+    found = [(entry["status"], entry["reason"]) for entry in conditions_of(obj) if entry["type"] == type_]
+    return found[0] if found else ("", "")
 
 
 def owners(obj: Object) -> list[tuple[str, str]]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from runner.kube.client import KubeClient
 from runner.kube.objects import Object, annotations_of, conditions_of, name_of, resource_version_of, uid_of
-from runner.localdev.plane import ControlPlane
 from runner.sources.store import ChangeKind
 from runner.testing.cluster import CONFIG_MAPS, wait_until
 from runner.testing.informers import Watched
@@ -21,7 +19,7 @@ from tests.integration.examples.example_site import (
     STATEFUL_SETS,
     ExampleSite,
     Objects,
-    operating,
+    condition,
     owners,
     set_room,
     states,
@@ -32,18 +30,10 @@ NEXT_IMAGE = "registry.example.com/my-app:1.1.0"
 INSTANCE = "app.kubernetes.io/instance"
 
 
-@pytest.fixture(scope="module")
-def site(plane: ControlPlane, node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExampleSite]:
-    """Run the operator for all tests of this module."""
-    del node  # Pods run on it
-    with operating(MYAPP, plane=plane, folder=tmp_path_factory.mktemp("myapp")) as site:
-        yield site
-
-
 @pytest.fixture
-def myapps(site: ExampleSite, kube: KubeClient) -> Objects:
-    """Give the MyApps of the namespace."""
-    return Objects(kube=kube, site=site, namespace=site.namespace)
+def site(myapp_site: ExampleSite) -> ExampleSite:
+    """Give the operator that all tests of MyApp share."""
+    return myapp_site
 
 
 async def running(myapps: Objects, name: str, *, replicas: int = 1, **config: str) -> Object:
@@ -157,12 +147,13 @@ async def test_an_edit_rolls_one_pod_at_a_time(myapps: Objects, edit: dict[str, 
 
 
 async def test_the_status_says_how_far_a_roll_out_is(site: ExampleSite, kube: KubeClient) -> None:
-    """While the second Pod finds no room it is Progressing with one available, and Running when there is room again."""
+    """While the second Pod finds no room it is Progressing, Available by the first, and Running when there is room."""
     crowded = Objects(kube=kube, site=site, namespace=site.crowded)
     await running(crowded, "stuck", replicas=2)
     await set_room(kube, site, pods=1)
     await crowded.patch("stuck", {"spec": {"image": NEXT_IMAGE}})
-    await crowded.reaches("stuck", phase="Progressing", availableReplicas=1, updatedReplicas=0)
+    obj = await crowded.reaches("stuck", phase="Progressing", availableReplicas=1, updatedReplicas=0)
+    assert condition(obj, "Available") == ("True", "EnoughPodsAvailable")
     await set_room(kube, site, pods=2)
     await crowded.reaches("stuck", phase="Running", availableReplicas=2, updatedReplicas=2)
 

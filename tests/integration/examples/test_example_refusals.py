@@ -9,12 +9,38 @@ import pytest
 from runner.errors import Invalid
 from runner.kube.client import KubeClient
 from runner.testing.cluster import install_crd
-from tests.integration.examples.example_site import MYAPP, WEBAPP, Example
+from tests.integration.examples.example_site import CRON_JOBS, MYAPP, WEBAPP, Example
 
 GOOD: dict[str, dict[str, Any]] = {
     "WebApp": {"replicas": 3, "image": "nginx:1.25-alpine"},
     "MyApp": {"replicaCount": 3, "image": "registry.example.com/my-app:1.0.0"},
 }
+
+
+SCHEDULES = (
+    "* * * * *",
+    "0 3 * * *",
+    "*/15 0-23/2 1,15 * MON-FRI",
+    "59 23 31 12 6",
+    "5/10 03 ? jan-mar,DEC sun,Wed",
+    "0 3 29 2 *",
+    "@hourly",
+    "@daily",
+    "@weekly",
+    "@monthly",
+    "@yearly",
+)
+
+
+def cron_job(name: str, *, schedule: str) -> dict[str, Any]:
+    """Return a suspended CronJob with this schedule."""
+    pod = {"restartPolicy": "Never", "containers": [{"name": "backup", "image": "registry.example.com/my-app:1.0.0"}]}
+    return {
+        "apiVersion": CRON_JOBS.gvk.api_version,
+        "kind": CRON_JOBS.gvk.kind,
+        "metadata": {"name": name},
+        "spec": {"schedule": schedule, "suspend": True, "jobTemplate": {"spec": {"template": {"spec": pod}}}},
+    }
 
 
 async def create(kube: KubeClient, namespace: str, example: Example, *, spec: dict[str, Any], name: str = "one") -> Any:
@@ -50,6 +76,25 @@ async def create(kube: KubeClient, namespace: str, example: Example, *, spec: di
         (MYAPP, {"config": {"log level": "x"}}, "a key of config must be the name of an environment variable"),
         (MYAPP, {"config": {"LEVEL": 3}}, "spec.config.LEVEL: Invalid value"),
         (MYAPP, "a" * 53, "Service and Pods are named after it"),
+        (MYAPP, {"replicaCount": 1, "highAvailability": True}, "set replicaCount to 2 or more"),
+        (MYAPP, {"replicaCount": None, "highAvailability": True}, "set replicaCount to 2 or more"),
+        (MYAPP, {"nodeLostAfterSeconds": 9}, "spec.nodeLostAfterSeconds: Invalid value: 9"),
+        (MYAPP, {"backupRetention": 0}, "spec.backupRetention: Invalid value: 0"),
+        (MYAPP, {"backupClaim": "My_Claim"}, "spec.backupClaim: Invalid value"),
+        (MYAPP, {"backupSchedule": ""}, "five fields with one space between them"),
+        (MYAPP, {"backupSchedule": "0 3 * *"}, "five fields with one space between them"),
+        (MYAPP, {"backupSchedule": "0 0 3 * * *"}, "five fields with one space between them"),
+        (MYAPP, {"backupSchedule": "@every 1h"}, "one of @hourly, @daily"),
+        (MYAPP, {"backupSchedule": "TZ=UTC 0 3 * * *"}, "five fields with one space between them"),
+        (MYAPP, {"backupSchedule": "60 3 * * *"}, "the minute of backupSchedule"),
+        (MYAPP, {"backupSchedule": "*/0 3 * * *"}, "the minute of backupSchedule"),
+        (MYAPP, {"backupSchedule": "0 24 * * *"}, "the hour of backupSchedule"),
+        (MYAPP, {"backupSchedule": "0 3 32 * *"}, "the day of backupSchedule"),
+        (MYAPP, {"backupSchedule": "0 3 * 13 *"}, "the month of backupSchedule"),
+        (MYAPP, {"backupSchedule": "0 3 * * 7"}, "the day of the week of backupSchedule"),
+        (MYAPP, {"backupSchedule": "0 5-3 * * *"}, "a range of backupSchedule must begin with the smaller value"),
+        (MYAPP, {"backupSchedule": "0 3 * * FRI-MON"}, "a range of backupSchedule must begin with the smaller value"),
+        (MYAPP, {"backupSchedule": "0 3 30 2 *"}, "names a day that its month doesn't have"),
     ],
 )
 async def test_a_wrong_object_is_refused(
@@ -60,6 +105,14 @@ async def test_a_wrong_object_is_refused(
     with pytest.raises(Invalid) as caught:
         await create(kube, namespace, example, **asked)
     assert sentence in str(caught.value)
+
+
+async def test_a_schedule_that_the_kind_takes_is_one_for_a_cron_job(kube: KubeClient, namespace: str) -> None:
+    """What passes the rules of backupSchedule is taken by the API server as a CronJob's schedule, too."""
+    for number, schedule in enumerate(SCHEDULES):
+        spec, _ = await create(kube, namespace, MYAPP, spec={"backupSchedule": schedule}, name=f"scheduled-{number}")
+        assert (spec["backupSchedule"], spec["backupRetention"]) == (schedule, 7)
+        await kube.create(CRON_JOBS, namespace=namespace, body=cron_job(f"scheduled-{number}", schedule=schedule))
 
 
 @pytest.mark.parametrize(
