@@ -80,7 +80,7 @@ def s3_status(
 
 
 def s3_fate(obj: Mapping[str, Any], seen: Mapping[str, Any]) -> Any:
-    """Return what a finalizer does: `delete`, `claim`, `force`, `reason`, `message` of staying, what it `leaves`."""
+    """Return what a finalizer does: `delete` and how, `reason`, `message` and `wait` of staying, what it `leaves`."""
     return wrap_var(asdict(fate_of(_view(obj, seen))))
 
 

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.aws_operator.core.plugins.module_utils.bucket_plan import BucketView
-from ansible_collections.aws_operator.core.plugins.module_utils.bucket_reasons import why_not_ours, why_unproven
+from ansible_collections.aws_operator.core.plugins.module_utils.bucket_reasons import (
+    UNPROVEN,
+    why_doubtful,
+    why_not_ours,
+    why_unproven,
+)
 from ansible_collections.aws_operator.core.plugins.module_utils.buckets import standing
 from ansible_collections.aws_operator.core.plugins.module_utils.identity import UID_TAG
 
@@ -22,11 +27,15 @@ class Fate:
     delete: bool = False
     claim: bool = False
     """Whether the bucket is the object's although it carries no UID tag."""
+    restore: bool = False
+    """Whether the UID tag is put back first: what proves now that the bucket is the object's won't at the next look."""
     force: bool = False
     """Whether its content goes too: as forceDelete says, but never that of a bucket which another may have made."""
     reason: str = ""
     """Why the finalizer stays, empty where it doesn't."""
     message: str = ""
+    wait: str = ""
+    """When to look again; empty where it's worth to look soon."""
     leaves: str = ""
     """What is left alone, for an Event; empty where there is nothing."""
 
@@ -36,7 +45,10 @@ def fate_of(view: BucketView) -> Fate:
     whose = standing(view.bucket, view.evidence)
     if whose in {"Ours", "Untagged", "Unproven"}:
         force = bool(view.spec.get("forceDelete")) and whose != "Unproven"
-        return Fate(delete=True, claim=whose != "Ours", force=force)
+        return Fate(delete=True, claim=whose != "Ours", restore=whose == "Untagged", force=force)
+    if whose == "Doubtful":
+        message = why_doubtful(view.bucket, view.evidence, name=view.name)
+        return Fate(reason=UNPROVEN, message=message, wait=_interval(view))
     undecided = not view.confirmed and bool(view.attempt) and view.asked_lately
     if undecided and whose != "Foreign":
         asked = view.status.get("createRequestedAt")
@@ -74,7 +86,7 @@ def _refused(view: BucketView, refusal: Mapping[str, str], *, counted: str) -> d
     if fate_of(view).force:
         return _stays("BucketNotEmpty", f"somebody still writes into bucket {view.name}{counted}; {text}")
     if view.spec.get("forceDelete"):
-        return _stays("OwnershipUnproven", f"{_unproven(view)}; {text}", wait=_interval(view))
+        return _stays(UNPROVEN, f"{_unproven(view)}; {text}", wait=_interval(view))
     remedy = "empty it, old versions and delete markers included, or set forceDelete: true"
     return _stays("BucketNotEmpty", f"bucket {view.name} isn't empty: {remedy}; {text}", wait=_interval(view))
 

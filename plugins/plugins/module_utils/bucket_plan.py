@@ -68,7 +68,7 @@ class BucketView(Owned):  # type: ignore[misc]  # mypy does not follow imports b
     @property
     def evidence(self) -> Evidence:
         """Return what the status knows of the bucket."""
-        uid, recorded = str(self.owner.uid), str(self.status.get("ownerUid") or "")
+        uid, recorded = str(self.owner.uid), self._stored("ownerUid")
         if recorded not in {"", uid}:  # a status that was copied from another object proves nothing
             return Evidence(uid=uid, window=self.window)
         if not self.confirmed:
@@ -93,9 +93,11 @@ class BucketPlan:
 
     phase: str
     """`Create`; `Claim` (ours, but its tags are missing); `Present`; `Wait` (invisible so far, or of unknown age);
-    `Lost`; `NotOurs`; `Elsewhere` (another account's)."""
+    `Doubtful` (perhaps a later one of its name); `Lost`; `NotOurs`; `Elsewhere` (another account's)."""
     record: Mapping[str, Any] = field(default_factory=dict)
     """What to store before S3 is asked to create."""
+    undo: Mapping[str, Any] = field(default_factory=dict)
+    """What to store again where nothing came of that call: an earlier one may still be without an answer."""
     tags: Mapping[str, str] = field(default_factory=dict)
     tag_changes: TagChanges = field(default_factory=TagChanges)
     drift: Sequence[BucketDrift] = ()
@@ -122,7 +124,7 @@ def make_plan(view: BucketView) -> BucketPlan:
         return _present(view, tags, claims=whose != "Ours")
     if whose == "Undecided":
         return BucketPlan(phase="Wait" if view.asked_lately else "NotOurs", tags=tags)
-    return BucketPlan(phase="Elsewhere" if whose == "Elsewhere" else "NotOurs", tags=tags)
+    return BucketPlan(phase=whose if whose in {"Doubtful", "Elsewhere"} else "NotOurs", tags=tags)
 
 
 def _tags_of(view: BucketView) -> Mapping[str, str]:
@@ -153,7 +155,13 @@ def _absent(view: BucketView, tags: Mapping[str, str]) -> BucketPlan:
         "accountId": view.account_id,
         "clusterId": view.cluster_id,
     }
-    return BucketPlan(phase="Create", record=record, tags=tags)
+    return BucketPlan(phase="Create", record=record, undo=_undo(view), tags=tags)
+
+
+def _undo(view: BucketView) -> Mapping[str, Any]:
+    """Return the creation that is recorded before this one, nothing where the status is another object's."""
+    before = view.status if view.status.get("ownerUid") in {None, "", view.owner.uid} else {}
+    return {key: before.get(key) for key in ("createAttempt", "createRequestedAt", "createAnsweredAt")}
 
 
 def _present(view: BucketView, tags: Mapping[str, str], *, claims: bool) -> BucketPlan:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ansible_collections.aws_operator.core.plugins.module_utils.buckets import Bucket, Evidence, in_time, uid_of
-from ansible_collections.aws_operator.core.plugins.module_utils.identity import TAG_PREFIX
+from ansible_collections.aws_operator.core.plugins.module_utils.identity import TAG_PREFIX, UID_TAG
 
+UNPROVEN = "OwnershipUnproven"
+"""Reason of `Ready` where a bucket may be the object's or a later one of its name."""
 _NO_TAG = "it doesn't carry this object's tag"
 
 
@@ -20,10 +22,18 @@ def why_not_ours(bucket: Bucket, known: Evidence) -> str:
 
 
 def why_unproven(bucket: Bucket, known: Evidence) -> str:
-    """Return why a bucket that counts as the object's isn't emptied."""
+    """Return why it isn't known whether a bucket is the object's."""
     if not known.owned:
         return f"{_NO_TAG}, and counts as this object's by the time of its creation only"
     return f"{_NO_TAG} any more, and {_dates(bucket, known)}, so that it may be a later one of its name"
+
+
+def why_doubtful(bucket: Bucket, known: Evidence, *, name: str) -> str:
+    """Return why nothing is done with a bucket that may be the object's, and what a person can do."""
+    remedy = (
+        f"set its tag {UID_TAG} to {known.uid} if it's this object's, or delete this object with deletionPolicy: Retain"
+    )
+    return f"bucket {name} is neither changed nor deleted: {why_unproven(bucket, known)}; {remedy}"
 
 
 def _of_another(bucket: Bucket) -> str:

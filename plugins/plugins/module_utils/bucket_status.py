@@ -7,7 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible_collections.aws_operator.core.plugins.module_utils.bucket_plan import SHOWN, BucketPlan, BucketView
-from ansible_collections.aws_operator.core.plugins.module_utils.bucket_reasons import why_not_ours
+from ansible_collections.aws_operator.core.plugins.module_utils.bucket_reasons import (
+    UNPROVEN,
+    why_doubtful,
+    why_not_ours,
+)
 from ansible_collections.aws_operator.core.plugins.module_utils.bucket_settings import algorithm_of, public_access_of
 from ansible_collections.aws_operator.core.plugins.module_utils.buckets import uid_of
 from ansible_collections.aws_operator.core.plugins.module_utils.identity import UID_TAG
@@ -17,7 +21,7 @@ from ansible_collections.aws_operator.core.plugins.module_utils.updates import R
 Refusal = Mapping[str, str]
 """`error_code`, `request_id` and `message` of a creation that S3 refused for good."""
 TAKEN = "BucketAlreadyExists"
-_WAITS_FOR_A_PERSON = frozenset({"BucketLost", "NotOurs", TAKEN})
+_WAITS_FOR_A_PERSON = frozenset({"BucketLost", "NotOurs", UNPROVEN, TAKEN})
 """Reasons of `Ready` for which looking again soon can't help; they become an Event when they begin."""
 
 
@@ -25,7 +29,7 @@ def update_of(view: BucketView, plan: BucketPlan, *, refusal: Refusal | None = N
     """Return the write that ends a run; *view* is what the run left, *plan* what there still is to do."""
     ready = ready_of(view, plan, refusal=refusal)
     settled = ready.status == "True" or ready.reason in _WAITS_FOR_A_PERSON
-    fields = _fields(view, plan, refused=bool(refusal))
+    fields = _fields(view, plan)
     return update(view.obj, now=view.now, fields=fields, ready=ready, settled=settled)
 
 
@@ -43,6 +47,8 @@ def _not_to_be_used(view: BucketView, plan: BucketPlan) -> Ready | None:
         return not_ready(TAKEN, _taken(view))
     if plan.phase == "NotOurs":
         return not_ready("NotOurs", _not_ours(view))
+    if plan.phase == "Doubtful":
+        return not_ready(UNPROVEN, why_doubtful(view.bucket, view.evidence, name=view.name))
     if plan.phase == "Lost":
         message = f"bucket {view.name} isn't there any more; if it was deleted, its data is gone, so that no empty one"
         return not_ready("BucketLost", f"{message} takes its place: delete this object and create another")
@@ -71,14 +77,13 @@ def _not_ours(view: BucketView) -> str:
     return f"{found}; it's neither changed nor deleted: {remedy}"
 
 
-def _fields(view: BucketView, plan: BucketPlan, *, refused: bool) -> dict[str, Any]:
+def _fields(view: BucketView, plan: BucketPlan) -> dict[str, Any]:
     common = {
         "clusterId": view.cluster_id,
         "drift": [{key: str(value) for key, value in asdict(item).items()} for item in plan.drift] or None,
     }
-    if refused:
-        return {**common, "createAttempt": None, "createRequestedAt": None, "createAnsweredAt": None}
-    if plan.phase == "Wait" and view.confirmed:
+    # Where another account has the name, ours is gone as well: what comes back under the name is a later one.
+    if plan.phase in {"Wait", "Elsewhere"} and view.confirmed:
         return {**common, "missingSince": view.status.get("missingSince") or render(view.now)}
     if plan.phase != "Present":
         return {**common, **_given_up(view)}

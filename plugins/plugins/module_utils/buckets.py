@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from ansible_collections.aws_operator.core.plugins.module_utils.identity import UID_TAG
@@ -49,8 +50,8 @@ def standing(bucket: Bucket, known: Evidence) -> str:
     """Return whose the bucket is.
 
     `Absent`; `Elsewhere` (another account's); `Ours` (our UID tag); `Untagged` (the very bucket that is recorded,
-    without our tag); `Unproven` (ours by all that is known, but another of its name can't be ruled out); `Undecided`
-    (S3 may yet show what tells); `Foreign` (everybody else's).
+    without our tag); `Unproven` (what came of our call, as far as its time and state tell); `Doubtful` (ours or a later
+    one of its name, nobody knows); `Undecided` (S3 may yet show what tells); `Foreign` (everybody else's).
     """
     if not bucket.get("exists"):
         return "Absent"
@@ -84,17 +85,22 @@ def in_time(bucket: Bucket, known: Evidence) -> bool | None:
 def _by_record(bucket: Bucket, known: Evidence) -> str:
     """Judge a bucket without our tag after one of its name was ours.
 
-    The date alone doesn't tell a later bucket of the name: S3 moves it with some changes, such as one of the policy.
+    A later date alone doesn't make it a later bucket: S3 moves the date with some changes, such as one of the policy.
     """
-    created = parse(bucket.get("creation_date"))
-    if created is not None and created == parse(known.create_time):
+    created, recorded = parse(bucket.get("creation_date")), parse(known.create_time)
+    if created is not None and created == recorded:
         return "Untagged"
     if not known.owned or known.missing_since:
         return "Foreign"
-    seen = parse(known.seen_at)
-    # A later bucket of the name would be younger than the last look that saw ours.
-    moved_before = created is not None and seen is not None and (seen - created).total_seconds() > _SKEW
-    return "Untagged" if moved_before else "Unproven"
+    return "Untagged" if _is_no_later_one(created, recorded=recorded, seen=parse(known.seen_at)) else "Doubtful"
+
+
+def _is_no_later_one(created: datetime | None, *, recorded: datetime | None, seen: datetime | None) -> bool:
+    """Return whether no later bucket of the name can be meant: it'd be younger than ours, and than a look at ours."""
+    if created is None:
+        return False
+    before_ours = recorded is not None and created <= recorded
+    return before_ours or (seen is not None and (seen - created).total_seconds() > _SKEW)
 
 
 def _by_creation(bucket: Bucket, known: Evidence) -> str:

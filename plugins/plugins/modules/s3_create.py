@@ -88,6 +88,7 @@ from ansible_collections.aws_operator.core.plugins.module_utils.timestamps impor
 
 _FIRST_REGION = "us-east-1"
 _OURS_ALREADY = "BucketAlreadyOwnedByYou"
+_ANOTHERS = "BucketAlreadyExists"
 # S3 is busy with the name, perhaps with an earlier call of ours.
 _BUSY = "OperationAborted"
 _SPEC = {**BUCKET_SPEC, "tags": {"type": "dict", "required": True}}
@@ -103,9 +104,10 @@ def create_request(*, bucket: str, region: str, tags: dict[str, Any]) -> dict[st
 
 def is_definite(code: str, status: int, *, repeated: bool = True) -> bool:
     """Return whether S3 refused for good: what it began or lost may still come, or have come before a repeated call."""
-    if code == _OURS_ALREADY:
-        return not repeated
-    return 400 <= status < 500 and code != _BUSY
+    if not 400 <= status < 500 or code == _BUSY:
+        return False
+    # Only the name's being another account's says of the calls before it too that nothing came of them.
+    return not repeated or code == _ANOTHERS
 
 
 def verdict(tags: dict[str, str] | None, *, uid: str) -> dict[str, bool]:
@@ -140,7 +142,7 @@ def create(one: OneBucket) -> dict[str, Any]:
         return {"changed": False, "taken": True, "proven": False, "definite": definite, "answered_at": answered_at}
     if outcome.refusal:
         one.module.fail_json(**outcome.refusal, definite=definite, answered_at=answered_at)
-    found = verdict(one.tags()[0], uid=uid)
+    found = verdict(one.tags(ANY)[0], uid=uid)  # a look that fails mustn't lose when the call ended
     return {"changed": not found["taken"], **found, "answered_at": answered_at}
 
 

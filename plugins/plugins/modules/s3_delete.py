@@ -19,6 +19,12 @@ options:
     description: Whether to delete the content.
     type: bool
     default: false
+  restore:
+    description:
+      - Whether to put the UID tag back before anything is deleted, beside the tags that are there, so that the next run
+        knows the bucket for the object's too.
+    type: bool
+    default: false
   batches:
     description: How many times a thousand versions one run deletes at most.
     type: int
@@ -82,6 +88,7 @@ from dataclasses import dataclass, field  # noqa: E402 - Ansible wants the docum
 from typing import Any  # noqa: E402
 
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule  # noqa: E402
+from ansible_collections.aws_operator.core.plugins.module_utils.identity import UID_TAG  # noqa: E402
 from ansible_collections.aws_operator.core.plugins.module_utils.s3_calls import (  # noqa: E402
     BUCKET_SPEC,
     CLAIM_SPEC,
@@ -94,6 +101,7 @@ _SPEC = {
     **BUCKET_SPEC,
     **CLAIM_SPEC,
     "force": {"type": "bool", "default": False},
+    "restore": {"type": "bool", "default": False},
     "batches": {"type": "int", "default": 20},
 }
 
@@ -176,7 +184,9 @@ def main() -> None:
     tags, _outcome = one.tags()
     if tags is None:
         module.exit_json(changed=False, **result(Emptied(), existed=False))
-    one.refuse_others(tags or {}, uid=params["uid"], claim=params["claim"])
+    one.refuse_others(tags, uid=params["uid"], claim=params["claim"])
+    if params["restore"] and UID_TAG not in tags:
+        one.put_tags({**tags, UID_TAG: params["uid"]})
     done = empty(one) if params["force"] else Emptied()
     refusal, visible = done.refusal, False
     if not refusal and not done.unfinished:

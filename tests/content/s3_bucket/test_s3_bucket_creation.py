@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from runner.localdev.ec2.faults import Fault
 from runner.testing.waiting import eventually
 from tests.content.ec2_instance.role_harness import UID_TAG, Bench, Run
@@ -89,10 +87,32 @@ async def test_bucket_that_is_younger_than_the_call_is_not_claimed(bench: Bench)
     assert f"asked for at {began}, but the call ended at" in run.ready["message"]
 
 
-@pytest.mark.parametrize("creation_tags", ["auto", "kept"])
-async def test_created_bucket_with_its_tag_is_ours_at_once(bench: Bench, creation_tags: str) -> None:
+async def test_refusal_for_good_keeps_an_earlier_attempt_without_an_answer(bench: Bench) -> None:
+    """Something may still come of the earlier call, so that it's recorded again, with its end."""
+    await bench.create(deletionPolicy="Delete")
+    bench.aws.add_fault(Fault(action="CreateBucket", code="InternalError", times=None))
+    first = await bench.run()
+    bench.aws.clear_faults()
+    bench.aws.add_fault(Fault(action="CreateBucket", code="AccessDenied", times=None))
+    second = await bench.run()
+    assert (second.ok, second.ready["reason"]) == (False, "AccessDenied"), second.output[-3000:]
+    keys = ("createAttempt", "createRequestedAt", "createAnsweredAt")
+    assert [second.status.get(key) for key in keys] == [first.status[key] for key in keys]
+
+
+async def test_look_that_fails_after_the_call_is_as_if_nothing_were_shown(bench: Bench) -> None:
+    """The end of the call is stored all the same."""
+    await bench.create()
+    for _look in ("that begins the run", "right before the call"):
+        bench.aws.add_fault(Fault(action="GetBucketTagging", delay=0.001))
+    bench.aws.add_fault(Fault(action="GetBucketTagging", code="AccessDenied", times=None))
+    run = await bench.run()
+    assert (run.writes, "createAnsweredAt" in run.status) == (["CreateBucket"], True), run.output[-3000:]
+
+
+async def test_created_bucket_with_its_tag_is_ours_at_once(bench: Bench) -> None:
     """Where the bucket carries the tag, the end of the call isn't stored: one write less."""
     obj = await bench.create()
-    run = await bench.with_variables(s3_bucket_creation_tags=creation_tags).run()
+    run = await bench.run()
     assert (run.ok, run.ready["reason"], run.status["ownerUid"]) == (True, "Available", obj["metadata"]["uid"])
     assert ("createAnsweredAt" in run.status, UID_TAG in tags_of(bench)) == (False, True)

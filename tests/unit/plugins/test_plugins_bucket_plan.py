@@ -52,6 +52,31 @@ def test_creation_comes_with_what_to_store() -> None:
     assert (plan.phase, plan.record, plan.tags["ansible-operator.io/uid"]) == ("Create", intent, UID)
 
 
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({}, (None, None, None)),
+        ({"createAttempt": 1, "createRequestedAt": ago(60), "ownerUid": UID}, (1, ago(60), None)),
+        ({"createAttempt": 2, "createRequestedAt": ago(60), "createAnsweredAt": ago(50)}, (2, ago(60), ago(50))),
+        ({"createAttempt": 1, "createRequestedAt": ago(60), "ownerUid": "another"}, (None, None, None)),
+    ],
+    ids=["the first", "without an end", "with its end", "of another object's status"],
+)
+def test_creation_that_came_to_nothing_leaves_what_is_known_of_an_earlier_one(
+    status: dict[str, Any], expected: tuple[Any, ...]
+) -> None:
+    """A bucket may still come of an earlier call without an answer, so that it's recorded again."""
+    undo = make_plan(bucket_view(make_bucket_object(**status), ABSENT)).undo
+    assert tuple(undo[key] for key in ("createAttempt", "createRequestedAt", "createAnsweredAt")) == expected
+
+
+def test_creation_of_this_run_is_the_objects_whosever_status_it_began_with() -> None:
+    """What the run stored of its own call, the UID included, stands above a status that was copied."""
+    intent = {"createAttempt": 1, "createRequestedAt": ago(30), "ownerUid": UID}
+    view = bucket_view(make_bucket_object(ownerUid="another"), untagged(age=25, empty=True), intent=intent)
+    assert make_plan(view).phase == "Claim"
+
+
 def test_creation_without_an_answer_is_asked_for_again() -> None:
     """An attempt of which nothing is seen is repeated."""
     assert phase(asked(3600), ABSENT) == "Create"
@@ -132,12 +157,24 @@ def test_status_of_another_object_proves_nothing() -> None:
     assert phase(copied, untagged(age=25, empty=True)) == "NotOurs"
 
 
-@pytest.mark.parametrize("date", [CREATED, ago(60), ago(7200), ""])
-def test_owned_bucket_stays_the_objects_whatever_its_date(date: str) -> None:
-    """S3 moves the date with some changes, so what is recorded of an owned bucket decides, and the tags come back."""
+@pytest.mark.parametrize(
+    ("date", "seen_at"),
+    [(CREATED, None), (ago(7200), None), (ago(2000), ago(60))],
+    ids=["as recorded", "before the recorded one", "before the last look"],
+)
+def test_owned_bucket_stays_the_objects_where_no_later_one_can_be_meant(date: str, seen_at: str | None) -> None:
+    """The tags come back where its date isn't later than the recorded one, or than the last look that saw them."""
     theirs = {**untagged(), "tags": {"theirs": "1"}, "creation_date": date}
-    plan = make_plan(bucket_view(known(ownerUid=UID), theirs))
+    plan = make_plan(bucket_view(known(ownerUid=UID, lastCheckedAt=seen_at), theirs))
     assert (plan.phase, plan.tag_changes.add) == ("Claim", dict(plan.tags))
+
+
+@pytest.mark.parametrize("date", [ago(60), ago(900), ""])
+def test_owned_bucket_that_may_be_a_later_one_is_not_touched(date: str) -> None:
+    """Without the tag, and with a date that is unknown or later than all that is recorded, nothing is written to it."""
+    theirs = {**untagged(), "tags": {"theirs": "1"}, "creation_date": date}
+    plan = make_plan(bucket_view(known(ownerUid=UID, lastCheckedAt=ago(60)), theirs))
+    assert (plan.phase, plan.acts, list(plan.drift)) == ("Doubtful", False, [])
 
 
 def test_owned_bucket_that_was_missing_is_told_from_a_later_one_by_its_date() -> None:

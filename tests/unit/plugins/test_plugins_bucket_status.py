@@ -94,6 +94,7 @@ def test_unchanged_bucket_moves_the_time_of_the_look_only() -> None:
         (make_bucket_object(), ELSEWHERE, ("False", "BucketAlreadyExists", True)),
         (known(missingSince=ago(90)), ABSENT, ("False", "BucketLost", True)),
         (known(), ABSENT, ("False", "NotVisible", False)),
+        (known(ownerUid=UID), untagged(age=60), ("False", "OwnershipUnproven", True)),
         (asked(), {**untagged(empty=True), "creation_date": ""}, ("False", "Creating", False)),
         (known(), make_bucket(public_access_block=OPEN), ("False", "Updating", False)),
     ],
@@ -115,12 +116,34 @@ def test_foreign_bucket_is_told_with_its_owner_and_the_remedy() -> None:
     assert status_of(make_bucket_object(**BEFORE), make_bucket(tags=FOREIGN_TAGS))["events"] == []
 
 
-def test_refused_creation_is_told_with_the_code_and_leaves_no_attempt() -> None:
-    """A name that another account has ends in a condition with S3's code and request id."""
+def test_bucket_that_may_be_a_later_one_is_told_with_the_remedy() -> None:
+    """The message says what was compared and what a person can do; the Event comes once."""
+    update = status_of(known(ownerUid=UID), untagged(age=60))
+    message = update["conditions"][0]["message"]
+    assert f"its creation date is {ago(60)}, recorded is {CREATED}, so that it may be a later one" in message
+    assert f"set its tag ansible-operator.io/uid to {UID} if it's this object's" in message
+    assert "delete this object with deletionPolicy: Retain" in message
+    assert [event["reason"] for event in update["events"]] == ["OwnershipUnproven"]
+    told = known(ownerUid=UID, conditions=update["conditions"])
+    assert status_of(told, untagged(age=60))["events"] == []
+
+
+@pytest.mark.parametrize("bucket", [ABSENT, ELSEWHERE], ids=["absent", "another account's"])
+def test_look_that_misses_the_bucket_is_recorded(bucket: dict[str, Any]) -> None:
+    """Ours is gone also where another account has the name, and what comes back under it later is a later bucket."""
+    update = status_of(known(ownerUid=UID), bucket)
+    assert update["status"]["missingSince"] == ago(0)
+    back = known(**{"ownerUid": UID, **update["status"], "conditions": update["conditions"]})
+    assert ready_of(status_of(back, {**untagged(), "creation_date": ago(2000)})) == ("False", "NotOurs", True)
+    assert "missingSince" not in status_of(make_bucket_object(), bucket)["status"]
+
+
+def test_refused_creation_is_told_with_the_code() -> None:
+    """A name that another account has ends in a condition with S3's code; the attempts stay as the run stored them."""
     update = status_of(asked(), ABSENT, refusal=TAKEN)
     assert ready_of(update) == ("False", "BucketAlreadyExists", True)
     assert "AWS answered BucketAlreadyExists: not available (request id R1)" in update["conditions"][0]["message"]
-    assert (update["status"]["createAttempt"], update["status"]["createRequestedAt"]) == (None, None)
+    assert [key for key in update["status"] if key.startswith("create")] == []
 
 
 def test_bucket_that_another_object_took_over_is_given_up() -> None:
@@ -158,8 +181,8 @@ def test_events_of_what_a_run_did(obj: dict[str, Any], bucket: dict[str, Any], r
 def test_creation_is_told_only_of_a_bucket_that_is_ours() -> None:
     """S3 answers success for a bucket that was there too: what is seen after it decides what is told."""
     done = [FILTERS["s3_plan"](make_bucket_object(), seen(ABSENT))]
-    for bucket, reasons in ((untagged(), ["NotOurs"]), ({**untagged(), "tags_kept": True}, ["NotOurs"]), (ABSENT, [])):
-        events = status_of(make_bucket_object(), bucket, done=done)["events"]
+    for bucket, reasons in ((untagged(), ["NotOurs"]), ({**untagged(), "tags_kept": True}, []), (ABSENT, [])):
+        events = FILTERS["s3_status"](make_bucket_object(), seen(bucket, intent=done[0]["record"]), done=done)["events"]
         assert [event["reason"] for event in events] == reasons
 
 
@@ -243,19 +266,19 @@ def test_creation_names_its_region_and_tags() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "definite"),
+    ("code", "status", "once", "repeated"),
     [
-        ("AccessDenied", 403, True),
-        ("BucketAlreadyExists", 409, True),
-        ("BucketAlreadyOwnedByYou", 409, False),
-        ("OperationAborted", 409, False),
-        ("InternalError", 500, False),
-        ("SlowDown", 503, False),
+        ("AccessDenied", 403, True, False),
+        ("BucketAlreadyExists", 409, True, True),
+        ("BucketAlreadyOwnedByYou", 409, True, False),
+        ("OperationAborted", 409, False, False),
+        ("InternalError", 500, False, False),
+        ("SlowDown", 503, False, False),
     ],
 )
-def test_which_refusals_of_a_creation_are_for_good(code: str, status: int, definite: bool) -> None:  # noqa: FBT001 - a table
-    """Where S3 is busy or failed in itself, a bucket may still come of the call."""
-    assert is_definite(code, status) is definite
+def test_which_refusals_of_a_creation_are_for_good(code: str, status: int, once: bool, repeated: bool) -> None:  # noqa: FBT001 - a table
+    """A bucket may still come where S3 is busy or failed in itself, or of the call before a repeated one."""
+    assert (is_definite(code, status, repeated=False), is_definite(code, status)) == (once, repeated)
 
 
 def test_tags_are_written_beside_those_of_others() -> None:

@@ -31,20 +31,24 @@ def owned(**parts: Any) -> Evidence:
     ("date", "known", "expected"),
     [
         (CREATED, OWNED, "Untagged"),
-        (ago(60), OWNED, "Unproven"),
-        ("", OWNED, "Unproven"),
+        (ago(60), OWNED, "Doubtful"),
+        (ago(7200), OWNED, "Untagged"),
+        ("", OWNED, "Doubtful"),
+        ("", owned(seen_at=ago(60)), "Doubtful"),
         (ago(2000), owned(seen_at=ago(60)), "Untagged"),
-        (ago(900), owned(seen_at=ago(60)), "Unproven"),
-        (ago(30), owned(seen_at=ago(60)), "Unproven"),
+        (ago(900), owned(seen_at=ago(60)), "Doubtful"),
+        (ago(30), owned(seen_at=ago(60)), "Doubtful"),
         (ago(2000), owned(seen_at=ago(60), missing_since=ago(3000)), "Foreign"),
         (CREATED, owned(missing_since=ago(3000)), "Untagged"),
         (ago(60), Evidence(uid=UID, create_time=CREATED), "Foreign"),
-        (ago(60), Evidence(uid=UID, owned=True), "Unproven"),
+        (ago(60), Evidence(uid=UID, owned=True), "Doubtful"),
     ],
     ids=[
         "as recorded",
         "its date moved",
+        "its date is before the recorded one",
         "its date is unknown",
+        "its date is unknown after a look",
         "its date moved before the last look that saw our tag",
         "within what clocks may differ",
         "younger than the last look",
@@ -55,7 +59,7 @@ def owned(**parts: Any) -> Evidence:
     ],
 )
 def test_recorded_bucket_without_its_tag(date: str, known: Evidence, expected: str) -> None:
-    """It stays the object's by the record; only the date, or a look that saw our tag later, rules out another."""
+    """It stays the object's where its date rules out a later one, by the record or a look that saw our tag after it."""
     assert standing({**untagged(), "creation_date": date}, known) == expected
 
 
