@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.aws_operator.core.plugins.module_utils.autoscaler_view import AutoscalerView, Decision
-from ansible_collections.aws_operator.core.plugins.module_utils.conditions import Condition, condition
+from ansible_collections.aws_operator.core.plugins.module_utils.conditions import Condition, condition, cut
 from ansible_collections.aws_operator.core.plugins.module_utils.packing import Packing
 from ansible_collections.aws_operator.core.plugins.module_utils.promises import Promise
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import render
@@ -15,7 +15,6 @@ from ansible_collections.aws_operator.core.plugins.module_utils.timestamps impor
 _DECISIONS_KEPT = 10
 _PODS_TOLD = 50
 _BROKEN_TOLD = 3
-_LONGEST_REASON = 400
 _MOVES_ALWAYS = ("lastEvaluationTime", "lastCheckedAt")
 
 
@@ -51,7 +50,7 @@ def status_of(view: AutoscalerView, findings: Findings) -> dict[str, Any]:
         "lastCheckedAt": now,
         "pendingPods": findings.pending,
         "unschedulablePods": findings.packing.unschedulable,
-        "leftOutPods": [{"pod": item.pod, "reason": _cut(item.reason)} for item in left][:_PODS_TOLD] or None,
+        "leftOutPods": [{"pod": item.pod, "reason": cut(item.reason)} for item in left][:_PODS_TOLD] or None,
         "unneededNodes": [{"node": name, "since": since} for name, since in sorted(findings.unneeded.items())] or None,
         "grownFor": [item.entry() for item in findings.promises] or None,
         "catalogue": view.catalogue.entry(view.claimed()),
@@ -103,7 +102,11 @@ def _by_pool(reasons: Mapping[str, str]) -> str:
 
 def _broken(promises: Sequence[Promise]) -> str:
     """Return which growth was in vain, and what ends that."""
-    told = [f"pool {item.pool} was grown for {item.pod}, and {item.unfit}" for item in promises if item.unfit]
+    told = [
+        f"pool {item.pool} was grown for {item.pod}, and {item.unfit}"
+        for item in promises
+        if item.unfit and item.is_waited_for
+    ]
     more = f"; and {len(told) - _BROKEN_TOLD} more" if len(told) > _BROKEN_TOLD else ""
     end = "; it isn't grown for such pods again until they, or the pool's spec, are changed"
     return f"{'; '.join(told[:_BROKEN_TOLD])}{more}{end}" if told else ""
@@ -145,7 +148,3 @@ def _missing(view: AutoscalerView) -> str:
     found = {pool["metadata"]["name"] for pool in view.pools}
     missing = sorted(set(view.spec.get("nodePools") or []) - found)
     return f"there is no NodePool {', '.join(missing)} in this namespace" if missing else ""
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}… (cut)"

@@ -6,7 +6,7 @@ The role reads, asks here, writes NodePool's scale subresource where a target di
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.aws_operator.core.plugins.module_utils import packing as growing
@@ -22,6 +22,7 @@ from ansible_collections.aws_operator.core.plugins.module_utils.conditions impor
 from ansible_collections.aws_operator.core.plugins.module_utils.durations import seconds
 from ansible_collections.aws_operator.core.plugins.module_utils.packing import Limits, Packing, pack
 from ansible_collections.aws_operator.core.plugins.module_utils.places import Place
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_facts import lodged
 from ansible_collections.aws_operator.core.plugins.module_utils.pools import Pool, places_of, pool_of
 from ansible_collections.aws_operator.core.plugins.module_utils.promises import (
     Promise,
@@ -68,9 +69,10 @@ def evaluate(view: AutoscalerView) -> Evaluation:
 
 def _find(view: AutoscalerView) -> Findings:
     objects = view.claimed()
-    pools = [pool_of(obj, view.facts) for obj in objects]
+    facts = replace(view.facts, lodged=lodged(view.pods))
+    pools = [pool_of(obj, facts) for obj in objects]
     pending = view.pending()
-    places = places_of(view.facts, view.pods, pools=objects)
+    places = places_of(facts, view.pods, pools=objects)
     known = _promises(view, pools=pools, places=places)
     packing: Packing = pack(
         pending,
@@ -108,7 +110,9 @@ def _promises(view: AutoscalerView, *, pools: Sequence[Pool], places: Sequence[P
     kept = promises_of(view.status)
     guests = growing.waiting(view.pending(), view.volumes)[0] if kept else []
     revisions = {pool.name: pool.revision for pool in pools}
-    found: list[Promise] = judged(kept, guests=guests, revisions=revisions, places=places, volumes=view.volumes)
+    found: list[Promise] = judged(
+        kept, guests=guests, revisions=revisions, places=places, volumes=view.volumes, now=view.facts.now
+    )
     return found
 
 

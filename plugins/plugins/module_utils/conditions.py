@@ -9,6 +9,8 @@ from typing import Any
 
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import render
 
+_LONGEST_REASON = 400
+
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
@@ -26,6 +28,11 @@ class Condition:
 def condition(name: str, *, holds: bool, reason: str, message: str) -> Condition:
     """Return a condition that is true or false."""
     return Condition(type=name, status="True" if holds else "False", reason=reason, message=message)
+
+
+def cut(text: str) -> str:
+    """Return a reason as short as a list of a status can hold many of."""
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}… (cut)"
 
 
 def dated(

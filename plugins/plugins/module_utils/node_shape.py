@@ -16,12 +16,21 @@ from ansible_collections.aws_operator.core.plugins.module_utils.places import (
     REGION,
     ZONE,
     Node,
+    is_cordoned,
     is_ready,
 )
 from ansible_collections.aws_operator.core.plugins.module_utils.pod_requests import requests_of
-from ansible_collections.aws_operator.core.plugins.module_utils.pool_facts import Facts, is_starting
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_facts import (
+    Facts,
+    is_kubernetes_own,
+    is_starting,
+)
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_members import Member
-from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import INSTANCE_TYPE_LABEL, labels_for_nodes
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import (
+    INSTANCE_TYPE_LABEL,
+    is_leaving,
+    labels_for_nodes,
+)
 from ansible_collections.aws_operator.core.plugins.module_utils.quantities import LARGEST, Amounts, amounts, less, total
 from ansible_collections.aws_operator.core.plugins.module_utils.selectors import REPELLING, is_selected, untolerated
 
@@ -126,13 +135,19 @@ def _guessed_labels(
 
 
 def _lasting_taints(nodes: Sequence[Node], *, wanted: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the taints that all nodes have though the pool's spec doesn't ask for them: the bootstrap sets them."""
+    """Return the taints that all nodes have though the pool's spec doesn't ask for them: the bootstrap sets them.
+
+    A node that takes no pods on purpose is no witness, nor is a taint that Kubernetes sets by itself: a cordon or a
+    pressure of the nodes that are there says nothing about the next one.
+    """
     known = {(item.get("key"), item.get("effect")) for item in wanted}
-    first, *others = [(node.get("spec") or {}).get("taints") or [] for node in nodes]
+    witnesses = [node for node in nodes if not (is_cordoned(node) or is_leaving(node))]
+    first, *others = [(node.get("spec") or {}).get("taints") or [] for node in witnesses] or [[]]
     return [
         item
         for item in first
         if item.get("effect") in REPELLING
+        and not is_kubernetes_own(item)
         and (item.get("key"), item.get("effect")) not in known
         and all(_has(taints, item) for taints in others)
     ]

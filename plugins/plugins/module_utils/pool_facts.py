@@ -13,6 +13,13 @@ from ansible_collections.aws_operator.core.plugins.module_utils.places import (
     is_ready,
     unready_since,
 )
+from ansible_collections.aws_operator.core.plugins.module_utils.pods import (
+    Pod,
+    has_ended,
+    is_terminating,
+    node_of,
+    stays_with_its_node,
+)
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_members import LAUNCH_FAILED, Member
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import is_leaving
 from ansible_collections.aws_operator.core.plugins.module_utils.selectors import REPELLING
@@ -31,6 +38,8 @@ _PASSING = (
     "ThrottlingException",
     "Unavailable",
 )
+# Kubernetes sets and removes these by itself: a cordon, a pressure, a node whose cloud isn't asked yet.
+_OF_KUBERNETES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,16 +73,38 @@ class Facts:
     """By instance type: the value of `kubernetes.io/arch`."""
     patience: float = 900.0
     """Seconds after which a node that takes no pods yet, or a launch that fails in passing, is no longer coming."""
+    lodged: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By node name: the keys of taints that pods on it tolerate by name (`lodged`)."""
 
 
 def is_starting(node: Node, *, taints: Sequence[Mapping[str, Any]] = (), facts: Facts) -> bool:
     """Return whether a node that takes no pods yet may soon: it isn't Ready, or has a taint that its start brings.
 
-    *taints* are those of its pool, which stay.
+    *taints* are those of its pool, which stay. So does one that a pod on the node tolerates by name.
     """
     if is_cordoned(node) or is_leaving(node) or age(unready_since(node), now=facts.now) >= facts.patience:
         return False
-    return not is_ready(node) or bool(startup_taints(node, taints=taints))
+    stay = facts.lodged.get(str(node["metadata"]["name"])) or frozenset()
+    return not is_ready(node) or any(item.get("key") not in stay for item in startup_taints(node, taints=taints))
+
+
+def lodged(pods: Iterable[Pod]) -> dict[str, frozenset[str]]:
+    """Return by node the taints' keys that its movable pods tolerate by name.
+
+    Such a node takes pods. Who tolerates everything (a network plugin's operator) is on nodes that start as well.
+    """
+    found: dict[str, frozenset[str]] = {}
+    for pod in pods:
+        if node_of(pod) and not (stays_with_its_node(pod) or is_terminating(pod) or has_ended(pod)):
+            given = (pod.get("spec") or {}).get("tolerations") or []
+            keys = {str(item["key"]) for item in given if item.get("key") and not is_kubernetes_own(item)}
+            found[node_of(pod)] = found.get(node_of(pod), frozenset()) | keys
+    return found
+
+
+def is_kubernetes_own(taint: Mapping[str, Any]) -> bool:
+    """Return whether Kubernetes sets and removes the taint by itself."""
+    return str(taint.get("key") or "").startswith(_OF_KUBERNETES)
 
 
 def startup_taints(node: Node, *, taints: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -100,7 +131,12 @@ def refused_launches(members: Iterable[Member], *, facts: Facts) -> list[Member]
     return [item for item in failed if item.failure not in _PASSING or _lasts(item, facts=facts)]
 
 
-def _lasts(member: Member, *, facts: Facts) -> bool:
+def refused_since(member: Member) -> str:
+    """Return since when the machine isn't launched, as its condition or its creation says."""
     conditions = (member.obj.get("status") or {}).get("conditions") or []
     since = next((item.get("lastTransitionTime") for item in conditions if item.get("type") == "Ready"), None)
-    return bool(age(since or member.created, now=facts.now) >= facts.patience)
+    return str(since or member.created)
+
+
+def _lasts(member: Member, *, facts: Facts) -> bool:
+    return bool(age(refused_since(member), now=facts.now) >= facts.patience)

@@ -6,14 +6,20 @@ launch that AWS refuses for good as neither.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.aws_operator.core.plugins.module_utils.node_shape import GIB, shape_of
 from ansible_collections.aws_operator.core.plugins.module_utils.places import HOSTNAME, Node, Place, place_of
 from ansible_collections.aws_operator.core.plugins.module_utils.pods import Pod, node_of
-from ansible_collections.aws_operator.core.plugins.module_utils.pool_facts import Facts, is_starting, refused_launches
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_facts import (
+    Facts,
+    is_starting,
+    refused_launches,
+    refused_since,
+)
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_members import Member, members_of
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import belongs_to, is_leaving
 from ansible_collections.aws_operator.core.plugins.module_utils.promises import revision_of
@@ -21,6 +27,8 @@ from ansible_collections.aws_operator.core.plugins.module_utils.quantities impor
 
 # A core costs about as much as nine GiB of memory in AWS's general families.
 _GIB_PER_CORE = 9
+# AWS's number of one answer: new at each try, so that a status with it would change though nothing else does.
+_REQUEST = re.compile(r" \(request id [^)]*\)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +52,8 @@ class Pool:
     """Why AWS gives no more machines at the moment, empty where it does."""
     refused: str = ""
     """Which launches AWS refuses for good, and why, empty for none: they aren't coming, and more would fare alike."""
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    """Those launches by the machine's name, with since when."""
     unclear: str = ""
     """Why nobody knows what a new node offers, empty where it is known."""
     vague: frozenset[str] = frozenset()
@@ -89,11 +99,12 @@ def pool_of(obj: Mapping[str, Any], facts: Facts, *, rank: int = 0) -> Pool:
         target=target,
         minimum=minimum,
         maximum=maximum,
-        coming=coming_nodes(mine, expected=launched, taints=spec.get("taints") or [], facts=facts),
+        coming=coming_nodes(mine, expected=launched, taints=shape.taints, facts=facts),
         rank=rank,
         cost=cost_of(shape.whole),
         starved=starved,
         refused=_told(refused),
+        refusals={member.name: refused_since(member) for member in refused},
         unclear="" if shape.is_seen else facts.unclear.get(name, ""),
         vague=shape.vague,
         revision=revision_of(spec),
@@ -105,16 +116,15 @@ def places_of(facts: Facts, pods: Iterable[Pod], *, pools: Iterable[Mapping[str,
     by_node: dict[str, list[Pod]] = {}
     for pod in pods:
         by_node.setdefault(node_of(pod), []).append(pod)
-    objects = list(pools)
-    return [_place(node, by_node.get(node["metadata"]["name"], ()), pools=objects, facts=facts) for node in facts.nodes]
+    known = [(obj, pool_of(obj, facts)) for obj in pools]
+    return [_place(node, by_node.get(node["metadata"]["name"], ()), pools=known, facts=facts) for node in facts.nodes]
 
 
-def _place(node: Node, pods: Iterable[Pod], *, pools: Iterable[Mapping[str, Any]], facts: Facts) -> Place:
+def _place(node: Node, pods: Iterable[Pod], *, pools: Iterable[tuple[Mapping[str, Any], Pool]], facts: Facts) -> Place:
     """Return one node; one of a pool that still starts counts as coming, and not as room that is there as well."""
-    pool: Mapping[str, Any] = next((obj for obj in pools if belongs_to(node, obj)), {})
-    name = str(pool["metadata"]["name"]) if pool else ""
-    place = place_of(node, pods=pods, pool=name, is_leaving=is_leaving(node))
-    if pool and is_starting(node, taints=(pool.get("spec") or {}).get("taints") or [], facts=facts):
+    pool = next((pool for obj, pool in pools if belongs_to(node, obj)), None)
+    place = place_of(node, pods=pods, pool=pool.name if pool else "", is_leaving=is_leaving(node))
+    if pool and is_starting(node, taints=pool.taints, facts=facts):
         place.is_open = False
     return place
 
@@ -149,11 +159,11 @@ def _told(refused: Sequence[Member]) -> str:
     if not refused:
         return ""
     more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-    return f"{refused[0].name}{more}: {refused[0].message or refused[0].failure}"
+    return _REQUEST.sub("", f"{refused[0].name}{more}: {refused[0].message or refused[0].failure}")
 
 
 def _starved(status: Mapping[str, Any]) -> str:
     for item in status.get("conditions") or []:
         if item.get("type") == "CapacityUnavailable" and item.get("status") == "True":
-            return str(item.get("message") or item.get("reason") or "AWS has no capacity")
+            return _REQUEST.sub("", str(item.get("message") or item.get("reason") or "AWS has no capacity"))
     return ""

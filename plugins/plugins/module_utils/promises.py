@@ -11,18 +11,22 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
+from ansible_collections.aws_operator.core.plugins.module_utils.conditions import cut
 from ansible_collections.aws_operator.core.plugins.module_utils.neighbours import rules_for
 from ansible_collections.aws_operator.core.plugins.module_utils.places import Place
 from ansible_collections.aws_operator.core.plugins.module_utils.pod_fit import misfit
 from ansible_collections.aws_operator.core.plugins.module_utils.pod_volumes import Volumes
 from ansible_collections.aws_operator.core.plugins.module_utils.pods import Guest
-from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import parse
+from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age, parse
 
 _ASKS = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
 _SIZES = ("targetNodes", "minNodes", "maxNodes")
 _KEPT = 200
+# A CronJob's next pod asks for the same after the last one has gone: broken promises outlast their pods.
+_REMEMBERED = 24 * 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +42,8 @@ class Promise:
     """Of the pool's spec: after an edit it's tried anew."""
     unfit: str = ""
     """Why the nodes that came since then take no such pod, empty while none came, or where one does."""
+    is_waited_for: bool = True
+    """Whether such a pod waits now; not kept in the status."""
 
     def entry(self) -> dict[str, str]:
         """Return it as the status has it."""
@@ -74,19 +80,25 @@ def judged(
     revisions: Mapping[str, str],
     places: Sequence[Place],
     volumes: Volumes,
+    now: datetime,
 ) -> list[Promise]:
     """Return the promises that still matter, each held against the nodes that came.
 
-    *guests* are the pods that still wait, *revisions* those of the pools by name.
+    *guests* are the pods that still wait, *revisions* those of the pools by name. A broken one is remembered for a day
+    though no such pod waits.
     """
     waiting: dict[str, Guest] = {}
     for guest in sorted(guests, key=lambda item: item.key, reverse=True):
         waiting[likeness_of(guest)] = guest
-    return [
-        _held(promise, waiting[promise.likeness], places=places, volumes=volumes)
-        for promise in promises
-        if promise.likeness in waiting and revisions.get(promise.pool) == promise.revision
-    ]
+    found = []
+    for promise in promises:
+        if revisions.get(promise.pool) != promise.revision:
+            continue
+        if promise.likeness in waiting:
+            found.append(_held(promise, waiting[promise.likeness], places=places, volumes=volumes))
+        elif promise.unfit and age(promise.since, now=now) < _REMEMBERED:
+            found.append(replace(promise, is_waited_for=False))
+    return found
 
 
 def renewed(promises: Sequence[Promise], new: Iterable[Promise]) -> list[Promise]:
@@ -119,7 +131,7 @@ def _held(promise: Promise, guest: Guest, *, places: Sequence[Place], volumes: V
     if not came:
         return promise
     reasons = [_why_unfit(guest, place, places=places, volumes=volumes) for place in came]
-    return replace(promise, unfit="" if "" in reasons else f"{came[0].name} {reasons[0]}")
+    return replace(promise, unfit="" if "" in reasons else cut(f"{came[0].name} {reasons[0]}"))
 
 
 def _came(place: Place, promise: Promise) -> bool:

@@ -179,14 +179,26 @@ def _lower(pool: Pool, packing: Packing, *, trial: _Trial, busy: bool) -> list[s
     """Return the nodes by which the pool's target goes down now."""
     spare = max(0, packing.targets[pool.name] - pool.minimum)
     gone = [item.name for item in takewhile(trial.take_away, trial.candidates(pool)[:spare])]
-    if busy or pool.coming or pool.refused:  # NodePool takes machines that are no nodes before any node
+    if busy or pool.coming:
         return []
+    if pool.refused:  # NodePool takes machines that are no nodes before any node
+        return _refusals(pool, packing, trial=trial)[:spare]
 
     def is_ripe(name: str) -> bool:
         return bool(age(trial.unneeded[name], now=trial.now) >= trial.thrift.unneeded_for)
 
     found: list[str] = trial.at_once(takewhile(is_ripe, gone))
     return found
+
+
+def _refusals(pool: Pool, packing: Packing, *, trial: _Trial) -> list[str]:
+    """Return the refused launches that nobody waits for; none while NodePool might take an unready node first."""
+    waits = any(item.outcome == "Waits" for item in packing.verdicts)
+    if waits or not all(item.is_ready for item in trial.candidates(pool)):
+        return []
+    limit = trial.thrift.unneeded_for
+    lasting = [name for name, since in sorted(pool.refusals.items()) if age(since, now=trial.now) >= limit]
+    return [f"{name} (AWS refuses its launch)" for name in lasting]
 
 
 def _is_under_way(trial: _Trial, *, pools: Iterable[Pool], packing: Packing) -> bool:

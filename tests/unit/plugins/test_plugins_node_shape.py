@@ -10,7 +10,13 @@ from ansible_collections.aws_operator.core.plugins.module_utils.packing import p
 from ansible_collections.aws_operator.core.plugins.module_utils.pools import Pool, places_of, pool_of
 from ansible_collections.aws_operator.core.plugins.module_utils.quantities import amounts
 
-from tests.unit.plugins.cluster_builders import make_facts, make_node, make_pod, make_pool_object
+from tests.unit.plugins.cluster_builders import (
+    leaving_node,
+    make_facts,
+    make_node,
+    make_pod,
+    make_pool_object,
+)
 from tests.unit.plugins.pool_world import make_instance_object
 
 ZONE = "topology.kubernetes.io/zone"
@@ -99,6 +105,37 @@ def test_taints_that_stay_are_expected_of_a_new_node() -> None:
     assert list(pool.taints) == [AGENT]
     assert list(learnt(joined(1, taints=[AGENT]), joined(2)).taints) == []
     assert list(learnt(joined(1, taints=[AGENT], since=60)).taints) == []
+
+
+CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+UPKEEP = {"key": "upkeep", "value": "yes", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        make_node(taints=[CORDON], unschedulable=True),
+        make_node(taints=[{"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"}]),
+        make_node(taints=[{"key": "node.cloudprovider.kubernetes.io/shutdown", "effect": "NoSchedule"}]),
+        make_node(taints=[CORDON, UPKEEP], unschedulable=True),
+        {**leaving_node("n1"), "spec": {"taints": [UPKEEP]}},
+    ],
+)
+def test_what_befell_the_nodes_is_not_expected_of_a_new_one(node: dict[str, Any]) -> None:
+    """A pool whose only node is cordoned, goes or is under pressure grows: those taints aren't the bootstrap's."""
+    labels = {**node["metadata"]["labels"], TYPE: "m5.large"}  # so that the pool learns from it
+    facts = make_facts({**node, "metadata": {**node["metadata"], "labels": labels}})
+    obj = make_pool_object(targetNodes=1)
+    found = pack([make_pod()], pools=[pool_of(obj, facts)], places=places_of(facts, [], pools=[obj]))
+    assert pool_of(obj, facts).offers["memory"] == 16 * 2**30
+    assert list(pool_of(obj, facts).taints) == []
+    assert found.verdicts[0].outcome in {"Grows", "Coming"}
+
+
+def test_cordoned_node_is_no_witness_against_a_taint_that_stays() -> None:
+    """A taint that the uncordoned nodes have is the bootstrap's, whatever the cordoned ones have."""
+    pool = learnt(joined(1, taints=[AGENT]), joined(2, taints=[CORDON], unschedulable=True))
+    assert list(pool.taints) == [AGENT]
 
 
 def test_daemon_sets_are_counted_as_the_nodes_show() -> None:

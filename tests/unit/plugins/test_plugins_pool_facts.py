@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.aws_operator.core.plugins.module_utils.autoscaling import AutoscalerView, evaluate
 from ansible_collections.aws_operator.core.plugins.module_utils.packing import pack
+from ansible_collections.aws_operator.core.plugins.module_utils.pool_facts import lodged
 from ansible_collections.aws_operator.core.plugins.module_utils.pools import places_of, pool_of
 
 from tests.unit.plugins.cluster_builders import (
@@ -18,6 +19,7 @@ from tests.unit.plugins.cluster_builders import (
     make_pod,
     make_pool,
     make_pool_object,
+    running_pod,
 )
 from tests.unit.plugins.pool_world import make_instance_object, not_ready
 
@@ -25,12 +27,14 @@ QUOTA = "VcpuLimitExceeded"
 CILIUM = {"key": "node.cilium.io/agent-not-ready", "value": "true", "effect": "NoSchedule"}
 NETWORK = {"key": "node.kubernetes.io/network-unavailable", "effect": "NoExecute"}
 BATCH = {"key": "dedicated", "value": "batch", "effect": "NoSchedule"}
+GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+DAEMON = {"kind": "DaemonSet", "name": "agent", "uid": "2", "controller": True}
 SOFT = {"key": "cold", "effect": "PreferNoSchedule"}
 
 
-def refused(name: str = "workers-1", *, reason: str = QUOTA, since: float = 60) -> dict[str, Any]:
+def refused(name: str = "workers-1", *, reason: str = QUOTA, since: float = 60, request: str = "r") -> dict[str, Any]:
     """Return an EC2Instance that AWS refused to launch."""
-    (condition,) = not_ready(reason, f"AWS answered {reason}: no (request id r)")
+    (condition,) = not_ready(reason, f"AWS answered {reason}: no (request id {request})")
     return make_instance_object(name, conditions=[{**condition, "lastTransitionTime": ago(since)}])
 
 
@@ -65,7 +69,7 @@ def test_pool_whose_launches_are_refused_does_not_grow() -> None:
     assert alone.targets == {"workers": 1}
     assert (alone.verdicts[0].outcome, alone.verdicts[0].reason) == (
         "Waits",
-        f"AWS refuses the launches of pool workers: workers-1: AWS answered {QUOTA}: no (request id r)",
+        f"AWS refuses the launches of pool workers: workers-1: AWS answered {QUOTA}: no",
     )
     assert pack([make_pod()], pools=[pool, make_pool("other", cost=99)]).targets == {"workers": 1, "other": 1}
 
@@ -77,7 +81,7 @@ def test_refused_launches_are_a_condition() -> None:
     found = evaluate(AutoscalerView(obj=obj, pools=[make_pool_object(targetNodes=2)], pods=[], facts=facts))
     ready = found.conditions[0]
     assert (ready["status"], ready["reason"]) == ("False", "LaunchRefused")
-    assert ready["message"] == f"pool workers: workers-1 (and 1 more): AWS answered {QUOTA}: no (request id r)"
+    assert ready["message"] == f"pool workers: workers-1 (and 1 more): AWS answered {QUOTA}: no"
     assert [item["reason"] for item in found.events] == ["LaunchRefused"]
 
 
@@ -108,3 +112,57 @@ def test_start_up_taint_raises_no_pool() -> None:
     obj, facts = make_pool_object(targetNodes=1, memoryGiB=96), make_facts(make_node(taints=[CILIUM], since=60))
     packing = pack([make_pod()], pools=[pool_of(obj, facts)], places=places_of(facts, [], pools=[obj]))
     assert (packing.targets, packing.verdicts[0].outcome) == ({"workers": 1}, "Coming")
+
+
+def test_start_up_taint_that_every_settled_node_has_is_none() -> None:
+    """A young node with a taint that its pool's older nodes kept takes the pods that tolerate it now."""
+    obj = make_pool_object(targetNodes=2)
+    of_type = {"node.kubernetes.io/instance-type": "m5.large"}
+    old, young = (
+        make_node(name, taints=[GPU], since=since, labels=of_type) for name, since in (("n1", 901), ("n2", 60))
+    )
+    facts = make_facts(old, young)
+    assert pool_of(obj, facts).coming == 0
+    assert [place.is_open for place in places_of(facts, [], pools=[obj])] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("taints", "toleration", "target"),
+    [
+        ([GPU], {"key": "nvidia.com/gpu", "operator": "Exists"}, 2),
+        ([GPU, CILIUM], {"key": "nvidia.com/gpu", "operator": "Exists"}, 1),
+        ([CILIUM], {"operator": "Exists"}, 1),
+        ([NETWORK], {"key": NETWORK["key"], "operator": "Exists"}, 1),
+    ],
+)
+def test_node_that_its_pods_fill_is_not_an_empty_one_that_comes(
+    taints: list[dict[str, str]], toleration: dict[str, str], target: int
+) -> None:
+    """A pool's first node, full of pods that tolerate its taint by name, brings a second one without waiting."""
+    spec = {"tolerations": [toleration]}
+    pods = [running_pod("a", node="n1", memory="15Gi", spec=spec), make_pod("b", memory="15Gi", spec=spec)]
+    node = make_node(taints=taints, since=60)
+    obj = {"metadata": {"name": "main"}, "spec": {"namespaces": ["prod"], "nodePools": ["workers"]}}
+    pool = make_pool_object(targetNodes=1, memoryGiB=16)
+    found = evaluate(AutoscalerView(obj=obj, pools=[pool], pods=pods, facts=make_facts(node)))
+    assert [item["to"] for item in found.targets] == ([target] if target > 1 else [])
+
+
+def test_lodged_counts_only_pods_that_would_move() -> None:
+    """A DaemonSet's pod, one that ends and one on no node say nothing; Kubernetes' own taints are never a name."""
+    given = [{"key": "a"}, {"key": "node.kubernetes.io/not-ready"}, {"operator": "Exists"}]
+    moving = running_pod("m", node="n1", spec={"tolerations": given})
+    daemon = running_pod("d", node="n2", spec={"tolerations": given}, ownerReferences=[DAEMON])
+    going = running_pod("g", node="n3", spec={"tolerations": given}, deletionTimestamp=ago(1))
+    assert lodged([moving, daemon, going, make_pod(spec={"tolerations": given})]) == {"n1": frozenset({"a"})}
+
+
+def test_new_request_id_changes_no_status() -> None:
+    """AWS's number of an answer, new at each try, is left out of what a pool says, of refusals and of missing room."""
+    first, second = (
+        pool_of(make_pool_object(targetNodes=1), make_facts(instances=[refused(request=request)]))
+        for request in ("r1", "r2")
+    )
+    assert first == second
+    condition = {"type": "CapacityUnavailable", "status": "True", "message": "no m5.large (request id r1)"}
+    assert pool_of(make_pool_object(status={"conditions": [condition]}), make_facts()).starved == "no m5.large"

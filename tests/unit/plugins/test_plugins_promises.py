@@ -193,6 +193,38 @@ def test_what_waits_no_longer_is_forgotten() -> None:
     assert "grownFor" not in scene.status
 
 
+def test_broken_promise_is_remembered_for_a_day_without_its_pod() -> None:
+    """A CronJob whose pod never fits buys one machine, not one at each run, and nobody is told while none waits."""
+    scene = Scene(pods=[make_pod("job-1", spec=IN_A)])
+    scene.evaluate()
+    scene.join()
+    assert ready(scene.evaluate())[0] == "GrowthDidNotHelp"
+    scene.nodes.clear()
+    scene.pool["spec"]["targetNodes"] = 0
+    scene.pods.clear()
+    assert ready(scene.evaluate())[0] == "Evaluated"
+    scene.pods.append(make_pod("job-2", spec=IN_A))
+    assert (ready(scene.evaluate())[0], scene.target) == ("GrowthDidNotHelp", 0)
+    scene.pods.clear()
+    scene.now = NOW + timedelta(hours=23)
+    scene.evaluate()
+    assert len(scene.status["grownFor"]) == 1
+    scene.now = NOW + timedelta(hours=24)
+    scene.evaluate()
+    assert "grownFor" not in scene.status
+
+
+def test_why_growth_did_not_help_is_cut() -> None:
+    """A selector of many thousand characters doesn't fill the status."""
+    scene = Scene(pods=[make_pod(spec={"nodeSelector": {**IN_A["nodeSelector"], "rack": "r" * 5000}})])
+    scene.pool["spec"]["labels"] = {"rack": "r" * 5000}
+    scene.evaluate()
+    scene.join()
+    scene.evaluate()
+    (entry,) = scene.status["grownFor"]
+    assert (len(entry["unfit"]), entry["unfit"][-7:]) == (407, "… (cut)")
+
+
 @pytest.mark.parametrize(
     ("spec", "refused", "pods"),
     [({"dryRun": True}, None, None), ({}, {"workers": "a conflict"}, None), ({}, None, ["prod/web"])],
