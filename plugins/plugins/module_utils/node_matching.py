@@ -35,21 +35,20 @@ class NodeIndex:
     own: Mapping[str, Node]
     """Those that say whose they are by their names, whatever else they say."""
 
-    def node_of(self, instance: Mapping[str, Any], *, known: str = "") -> Node | None:
-        """Return the Node of an EC2Instance's machine, None where there is none, or more than one may be it.
-
-        *known* is the name of the Node that it was last time. One of the pool that is still there under this name is
-        no lost Node because its addresses don't tell any more.
-        """
+    def node_of(self, instance: Mapping[str, Any]) -> Node | None:
+        """Return the Node of an EC2Instance's machine, None where there is none, or more than one may be it."""
         status = instance.get("status") or {}
         instance_id, address = str(status.get("instanceId") or ""), str(status.get("privateIp") or "")
         if not instance_id:
             return None
         found = self.by_id.get(instance_id) or (self.by_address.get(address) if address else None)
-        found = found or self._nameless(instance, signs=_signs_of_machine(instance_id, address))
-        return found or self._as_before(known)
+        return found or self._nameless(instance, signs=_signs_of_machine(instance_id, address))
 
-    def _as_before(self, known: str) -> Node | None:
+    def as_before(self, known: str) -> Node | None:
+        """Return the Node that a machine was last time, None where none of the pool has the name *known* any more.
+
+        It isn't lost because its addresses don't tell any more; but it may be another machine's by now.
+        """
         node = self.own.get(known)
         return node if node is not None and not instance_id_of(node) else None
 

@@ -25,18 +25,29 @@ from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes impor
 from ansible_collections.aws_operator.core.plugins.module_utils.selectors import REPELLING
 from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age
 
-# What passes by itself: AWS is busy, or the token of an instance that ended is about to be replaced.
+# What passes by itself: AWS is busy or not reached (botocore's names), the token of an instance that ended or of
+# another request is about to be replaced, or the EC2Instance still says what was before its machine is replaced.
 _PASSING = (
+    "ConnectTimeoutError",
+    "ConnectionClosedError",
+    "EndpointConnectionError",
+    "HTTPClientError",
     "IdempotentInstanceTerminated",
+    "IdempotentParameterMismatch",
     "InternalError",
     "InternalFailure",
+    "ProxyConnectionError",
+    "ReadTimeoutError",
     "ReconcileFailed",
+    "Replacing",
     "RequestLimitExceeded",
     "RequestTimeout",
+    "SSLError",
     "ServiceUnavailable",
     "Throttling",
     "ThrottlingException",
     "Unavailable",
+    "Unknown",
 )
 # Kubernetes sets and removes these by itself: a cordon, a pressure, a node whose cloud isn't asked yet.
 _OF_KUBERNETES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")

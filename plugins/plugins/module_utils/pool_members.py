@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from ansible_collections.aws_operator.core.plugins.module_utils.node_matching import NodeIndex, index_of
+from ansible_collections.aws_operator.core.plugins.module_utils.node_matching import index_of
 from ansible_collections.aws_operator.core.plugins.module_utils.places import Node, is_ready, unready_since
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import belongs_to, removing_since
-from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age
+from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age, parse
 
 LAUNCHING = "Launching"
 LAUNCH_FAILED = "LaunchFailed"
@@ -33,6 +33,8 @@ _OFFERING_LACKS = (
     "Unsupported",
 )
 _ORPHANED = 60.0
+_CALL = timedelta(seconds=180)
+"""How long a launch may be under way: botocore's tries with their time-outs."""
 _LOST_FOR_GOOD = 60.0
 _ENDED = ("shutting-down", "terminated")
 
@@ -94,6 +96,11 @@ class Member:
         return bool(self.phase == LOST and self.lost_since and age(self.lost_since, now=now) >= _LOST_FOR_GOOD)
 
     @property
+    def failed_at(self) -> str:
+        """Return since when its EC2Instance isn't Ready, empty where it is or doesn't say."""
+        return str(_not_ready(self.obj).get("lastTransitionTime") or "")
+
+    @property
     def obstacle(self) -> str:
         """Return the reason of its EC2Instance for not being Ready, empty where it is Ready or says none."""
         return str(_not_ready(self.obj).get("reason") or "")
@@ -110,9 +117,15 @@ def members_of(
     """Return the machines that the pool owns, in the order of their names."""
     owned = [item for item in instances if _is_owned(item, pool)]
     index = index_of(nodes, pool=pool)
-    before = {str(item.get("name")): item for item in (pool.get("status") or {}).get("nodes") or []}
-    ordered = sorted(owned, key=lambda item: str(item["metadata"]["name"]))
-    return [_member(item, index, before=before.get(str(item["metadata"]["name"])) or {}) for item in ordered]
+    told = {str(item.get("name")): item for item in (pool.get("status") or {}).get("nodes") or []}
+    found = [(item, index.node_of(item)) for item in sorted(owned, key=lambda item: str(item["metadata"]["name"]))]
+    taken = {str(node["metadata"]["name"]) for _, node in found if node}
+    members = []
+    for item, node in found:
+        before = told.get(str(item["metadata"]["name"])) or {}
+        known = _known(item, before)
+        members.append(_member(item, node or (index.as_before(known) if known not in taken else None), before=before))
+    return members
 
 
 def may_be_a_node(member: Member, *, members: Sequence[Member], nodes: Iterable[Node], pool: Mapping[str, Any]) -> bool:
@@ -136,17 +149,29 @@ def may_be_a_node(member: Member, *, members: Sequence[Member], nodes: Iterable[
 def orphans(pool: Mapping[str, Any], *, members: Sequence[Member], nodes: Iterable[Node], now: datetime) -> list[Node]:
     """Return the pool's Nodes whose machine is gone: no member's, and drained by us or unready for a while.
 
-    While a machine's id isn't known yet, and AWS hasn't refused it, an unready Node may be the one that it becomes.
+    While a machine's id isn't known yet, an unready Node may be the one that it becomes.
     """
     taken = {member.node_name for member in members}
-    all_known = all(member.instance_id or member.failure for member in members)
+    unknown = [member for member in members if not member.instance_id]
     return [
         node
         for node in nodes
         if belongs_to(node, pool)
         and node["metadata"]["name"] not in taken
-        and (removing_since(node) or (all_known and _is_long_unready(node, now)))
+        and (removing_since(node) or _is_long_unready(node, now))
+        and (removing_since(node) or not any(_may_become(member, node) for member in unknown))
     ]
+
+
+def _may_become(member: Member, node: Node) -> bool:
+    """Return whether a machine whose id isn't known may be this Node: one that came before AWS refused it is not.
+
+    Unless its failure is an answer that was lost: then the machine came while the call was under way.
+    """
+    refused, created = parse(member.failed_at), parse(node["metadata"].get("creationTimestamp"))
+    if not member.failure or refused is None or created is None:
+        return True
+    return bool(created >= refused - _CALL)
 
 
 def _is_long_unready(node: Node, now: datetime) -> bool:
@@ -158,11 +183,16 @@ def _is_owned(instance: Mapping[str, Any], pool: Mapping[str, Any]) -> bool:
     return any(owner.get("uid") == pool["metadata"]["uid"] for owner in owners)
 
 
-def _member(instance: Mapping[str, Any], index: NodeIndex, *, before: Mapping[str, Any]) -> Member:
+def _known(instance: Mapping[str, Any], before: Mapping[str, Any]) -> str:
+    """Return the name of the Node that the machine was when the status was written, empty for none."""
+    same = before.get("instanceId") == (instance.get("status") or {}).get("instanceId")
+    return str(before.get("node") or "") if same else ""
+
+
+def _member(instance: Mapping[str, Any], node: Node | None, *, before: Mapping[str, Any]) -> Member:
     """Return the machine; *before* is what the pool's status says of it."""
     status = instance.get("status") or {}
-    was = str(before.get("node") or "") if before.get("instanceId") == status.get("instanceId") else ""
-    node = index.node_of(instance, known=was)
+    was = _known(instance, before)
     launched = bool(status.get("instanceId")) and status.get("state") not in _ENDED
     failed = _not_ready(instance)
     failure = "" if launched else str(failed.get("reason") or "")

@@ -34,9 +34,9 @@ _HOW_KNOWN = (
     "machine's private address or host name"
 )
 _NAMED = 3
+"""Refused evictions that a message tells."""
 _ON_ITS_WAY = ("", "Pending", "StillTerminating", "Terminated")
 """What an EC2Instance says while nothing holds up the end of its machine."""
-"""Refused evictions that a message tells."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,8 +27,9 @@ from ansible_collections.aws_operator.core.plugins.module_utils.quantities impor
 
 # A core costs about as much as nine GiB of memory in AWS's general families.
 _GIB_PER_CORE = 9
-# AWS's number of one answer: new at each try, so that a status with it would change though nothing else does.
-_REQUEST = re.compile(r" \(request id [^)]*\)")
+# What AWS's answers have of their own, its number and the sealed details of a missing right: new at each try, so that a
+# status with it would change though nothing else does.
+_REQUEST = re.compile(r" \(request id [^)]*\)|[. ]+Encoded authorization failure message: \S+")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ansible_collections.aws_operator.core.plugins.module_utils.node_matching import index_of
 
-from tests.unit.plugins.cluster_builders import ago, make_node, make_pool_object
+from tests.unit.plugins.cluster_builders import POOL_UID, ago, make_node, make_pool_object
 from tests.unit.plugins.pool_world import World, kinds, make_instance_object
 
 CUSTOM = {"type": "custom", "userDataTemplate": "#!/bin/sh"}
@@ -112,3 +112,17 @@ def test_node_of_a_custom_template_is_never_lost_while_it_is_there(addresses: An
         assert kinds(world) == []
         (entry,) = world.pool["status"]["nodes"]
         assert (entry["node"], entry["phase"]) == ("n1", "Ready")
+
+
+def test_node_that_came_under_the_name_of_another_is_its_own_machines() -> None:
+    """What the status remembers gives way to what another machine's address says."""
+    world = World.of(targetNodes=2, bootstrap=CUSTOM)
+    gone = {"instanceId": "i-0001", "privateIp": "10.0.0.1", "state": "running", "launchTime": ago(900)}
+    world.instances["workers-1"] = make_instance_object("workers-1", **gone, availabilityZone="us-east-1a")
+    world.instances["workers-2"] = {**MACHINE, "metadata": {**MACHINE["metadata"], "name": "workers-2"}}
+    world.pool["status"]["nodes"] = [{"name": "workers-1", "node": "n1", "instanceId": "i-0001", "phase": "Ready"}]
+    world.nodes["n1"] = stranger(addresses=[("InternalIP", "10.0.0.7")], uid=POOL_UID)
+    world.run()
+    found = {entry["name"]: (entry.get("node"), entry["phase"]) for entry in world.pool["status"]["nodes"]}
+    assert found["workers-2"] == ("n1", "Ready")
+    assert found["workers-1"][1] == "Lost"

@@ -54,6 +54,8 @@ def launched(name: str) -> dict[str, Any]:
         ([refused("workers-1", reason="InsufficientInstanceCapacity")], 2),
         ([refused("workers-1", reason="RequestLimitExceeded")], 2),
         ([refused("workers-1", reason="RequestLimitExceeded", since=901)], 1),
+        ([refused("workers-1", reason="ReadTimeoutError")], 2),
+        ([refused("workers-1", reason="IdempotentParameterMismatch")], 2),
         ([{**refused("workers-1"), "metadata": {**refused()["metadata"], "ownerReferences": []}}], 2),
     ],
 )
@@ -164,5 +166,12 @@ def test_new_request_id_changes_no_status() -> None:
         for request in ("r1", "r2")
     )
     assert first == second
+    sealed = refused(reason="UnauthorizedOperation")
+    (told,) = sealed["status"]["conditions"]
+    told["message"] = "You are not authorized. Encoded authorization failure message: x7-Hq_2 (request id r1)"
+    pool = pool_of(make_pool_object(targetNodes=1), make_facts(instances=[sealed]))
+    assert pack([make_pod()], pools=[pool]).verdicts[0].reason == (
+        "AWS refuses the launches of pool workers: workers-1: You are not authorized"
+    )
     condition = {"type": "CapacityUnavailable", "status": "True", "message": "no m5.large (request id r1)"}
     assert pool_of(make_pool_object(status={"conditions": [condition]}), make_facts()).starved == "no m5.large"
