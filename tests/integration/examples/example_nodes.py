@@ -11,7 +11,7 @@ from runner.localdev.components import FAKE_NODE_LABEL
 from runner.localdev.plane import ControlPlane
 from runner.settings import KubeSettings
 from runner.testing.cluster import wait_until
-from tests.integration.examples.example_site import NODES
+from tests.integration.examples.example_site import NODES, PODS
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
@@ -60,3 +60,10 @@ async def taint(kube: KubeClient, name: str, *, effect: str) -> None:
         return True
 
     await wait_until(add, what=f"the taint of {name}")
+
+
+async def tolerate_fence(kube: KubeClient, pod: Object) -> None:
+    """Let a Pod stay on a node that is out of service, as far as Kubernetes evicts by taints."""
+    tolerations = [*pod["spec"].get("tolerations", []), {"key": OUT_OF_SERVICE, "operator": "Exists"}]
+    namespace = str(pod["metadata"]["namespace"])
+    await kube.patch(PODS, namespace=namespace, name=name_of(pod), body={"spec": {"tolerations": tolerations}})

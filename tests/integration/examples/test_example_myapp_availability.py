@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runner.kube.objects import Object, uid_of
+from runner.kube.objects import Object, conditions_of, uid_of
 from runner.localdev.nodes import fake_node
 from runner.localdev.plane import ControlPlane
 from runner.testing.cluster import wait_until
@@ -40,8 +40,17 @@ async def budget_of(myapps: Objects, name: str) -> Object:
     return found
 
 
+async def budget_is(myapps: Objects, name: str, *, spec: Object) -> None:
+    """Return when the budget's spec is this one again."""
+
+    async def look() -> bool:
+        return bool((await myapps.get(name, of=BUDGETS))["spec"] == spec)
+
+    await wait_until(look, what=f"the budget {name} to be {spec}", limit=LIMIT)
+
+
 async def test_a_highly_available_myapp_is_spread_and_budgeted(myapps: Objects, second_node: str) -> None:
-    """Two Pods are on two nodes, one may be evicted, and it is Available; switched off, budget and spread go."""
+    """Two Pods are on two nodes, one may be evicted, and it is Available; the budget is mended; off, all go."""
     await myapps.create("spread", replicaCount=2, image=IMAGE, highAvailability=True)
     obj = await myapps.reaches("spread", phase="Running", availableReplicas=2, updatedReplicas=2)
     pods = await myapps.pods(f"{INSTANCE}=spread")
@@ -57,6 +66,9 @@ async def test_a_highly_available_myapp_is_spread_and_budgeted(myapps: Objects, 
     assert (budget["spec"]["maxUnavailable"], budget["spec"]["selector"]) == (1, labels)
     assert (budget["status"]["expectedPods"], budget["status"]["desiredHealthy"]) == (2, 1)
     assert owners(budget) == [("MyApp", uid_of(obj))]
+    wrong = {"maxUnavailable": None, "minAvailable": 1, "selector": {"matchLabels": {"x": "y"}}}
+    await myapps.patch("spread", {"spec": wrong}, of=BUDGETS)
+    await budget_is(myapps, "spread", spec=budget["spec"])
     await myapps.patch("spread", {"spec": {"highAvailability": False, "replicaCount": 1}})
     await myapps.gone("spread", of=BUDGETS)
     await myapps.reaches("spread", phase="Running", availableReplicas=1)
@@ -65,7 +77,7 @@ async def test_a_highly_available_myapp_is_spread_and_budgeted(myapps: Objects, 
 
 
 async def test_a_budget_that_somebody_else_made_is_left_alone(myapps: Objects) -> None:
-    """Without highAvailability a budget of the object's name stays; a MyApp of no Pods isn't Available."""
+    """A budget of the object's name stays, with highAvailability too, and is told; one of no Pods isn't Available."""
     foreign: Object = {
         "apiVersion": BUDGETS.gvk.api_version,
         "kind": BUDGETS.gvk.kind,
@@ -76,4 +88,10 @@ async def test_a_budget_that_somebody_else_made_is_left_alone(myapps: Objects) -
     await myapps.create("alone", replicaCount=0, image=IMAGE)
     obj = await myapps.reaches("alone")
     assert condition(obj, "Available") == ("False", "ScaledToZero")
-    assert uid_of(await myapps.get("alone", of=BUDGETS)) == uid_of(made)
+    await myapps.patch("alone", {"spec": {"highAvailability": True, "replicaCount": 2}})
+    (entry,) = [entry for entry in conditions_of(await myapps.reaches("alone")) if entry["type"] == "Available"]
+    assert "a PodDisruptionBudget of this name is there without an ownerReference" in entry["message"]
+    await myapps.patch("alone", {"spec": {"highAvailability": False, "replicaCount": 0}})
+    await myapps.reaches("alone", phase="Running")
+    left = await myapps.get("alone", of=BUDGETS)
+    assert (uid_of(left), left["spec"]) == (uid_of(made), made["spec"])

@@ -22,6 +22,17 @@ async def scheduled(myapps: Objects, name: str, **spec: Any) -> Object:
     return await myapps.get(name, of=CRON_JOBS)
 
 
+def foreign_cron_job(name: str) -> Object:
+    """Return a suspended CronJob of somebody who has nothing to do with the operator."""
+    pod = {"restartPolicy": "Never", "containers": [{"name": "theirs", "image": IMAGE}]}
+    return {
+        "apiVersion": CRON_JOBS.gvk.api_version,
+        "kind": CRON_JOBS.gvk.kind,
+        "metadata": {"name": name},
+        "spec": {"schedule": YEARLY, "suspend": True, "jobTemplate": {"spec": {"template": {"spec": pod}}}},
+    }
+
+
 async def backed_up(myapps: Objects, name: str, *, reason: str) -> Object:
     """Return the MyApp when its condition BackedUp has this reason."""
 
@@ -113,6 +124,21 @@ async def test_the_status_tells_how_the_last_backup_ended(myapps: Objects) -> No
     await myapps.delete("told")
     await myapps.gone("told", of=CRON_JOBS)
     await myapps.gone("told-by-hand", of=JOBS)
+
+
+async def test_a_cron_job_that_somebody_else_made_is_left_alone(myapps: Objects) -> None:
+    """One of the object's name keeps its spec, the condition says so, and when it goes the role makes its own."""
+    made = await myapps.kube.create(CRON_JOBS, namespace=myapps.namespace, body=foreign_cron_job("taken"))
+    await scheduled(myapps, "taken")
+    obj = await backed_up(myapps, "taken", reason="CronJobNotOwned")
+    (entry,) = [entry for entry in conditions_of(obj) if entry["type"] == "BackedUp"]
+    assert (entry["status"], "delete it" in entry["message"]) == ("False", True)
+    left = await myapps.get("taken", of=CRON_JOBS)
+    assert (uid_of(left), left["spec"]) == (uid_of(made), made["spec"])
+    await myapps.delete("taken", of=CRON_JOBS)
+    await myapps.patch("taken", {"spec": {"backupRetention": 3}})
+    await backed_up(myapps, "taken", reason="NoBackupYet")
+    assert owners(await myapps.get("taken", of=CRON_JOBS)) == [("MyApp", uid_of(obj))]
 
 
 @pytest.mark.full

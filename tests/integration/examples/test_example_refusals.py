@@ -24,6 +24,11 @@ SCHEDULES = (
     "59 23 31 12 6",
     "5/10 03 ? jan-mar,DEC sun,Wed",
     "0 3 29 2 *",
+    "0 3 * jan-jan MON-MON,SUN-sun",
+    "0 3 30,31 2,4 *",
+    "0 3 3,31 2 *",
+    "0 3 31 2-4 *",
+    "0 3 30 2 */2",
     "@hourly",
     "@daily",
     "@weekly",
@@ -95,6 +100,10 @@ async def create(kube: KubeClient, namespace: str, example: Example, *, spec: di
         (MYAPP, {"backupSchedule": "0 5-3 * * *"}, "a range of backupSchedule must begin with the smaller value"),
         (MYAPP, {"backupSchedule": "0 3 * * FRI-MON"}, "a range of backupSchedule must begin with the smaller value"),
         (MYAPP, {"backupSchedule": "0 3 30 2 *"}, "names a day that its month doesn't have"),
+        (MYAPP, {"backupSchedule": "0 3 30,31 2 *"}, "names a day that its month doesn't have"),
+        (MYAPP, {"backupSchedule": "0 3 30-31 feb-FEB,2 ?"}, "names a day that its month doesn't have"),
+        (MYAPP, {"backupSchedule": "0 3 31 4,Nov,2 1,*/1"}, "names a day that its month doesn't have"),
+        (MYAPP, {"backupSchedule": "0 3 * DEC-JAN *"}, "a range of backupSchedule must begin with the smaller value"),
     ],
 )
 async def test_a_wrong_object_is_refused(
