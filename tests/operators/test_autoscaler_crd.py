@@ -36,10 +36,12 @@ async def test_sample_of_an_autoscaler_is_taken(installed: KubeClient, namespace
 
 
 async def test_columns_of_an_autoscaler(installed: KubeClient) -> None:
-    """`kubectl get nas` shows pending pods, the last decision, the last evaluation, and age."""
+    """`kubectl get nas` shows pending pods, last decision and evaluation, and age; with -o wide the reason."""
     crd = await installed.get(CRDS, name="autoscalers.aws.ansible-operator.io")
-    columns = [column["name"] for column in crd["spec"]["versions"][0]["additionalPrinterColumns"]]
-    assert columns == ["Pending", "LastDecision", "LastEvaluated", "Age"]
+    columns = crd["spec"]["versions"][0]["additionalPrinterColumns"]
+    always = [column["name"] for column in columns if not column.get("priority")]
+    assert always == ["Pending", "LastDecision", "LastEvaluated", "Age"]
+    assert [column["name"] for column in columns if column.get("priority")] == ["Reason"]
     assert (crd["spec"]["names"]["shortNames"], crd["spec"]["names"]["categories"]) == (["nas"], ["aws"])
 
 

@@ -85,6 +85,18 @@ async def test_bad_volume_is_refused_with_a_sentence(
     assert sentence in str(refused.value)
 
 
+async def test_size_goes_back_to_what_the_volume_has(installed: KubeClient, namespace: str) -> None:
+    """Where AWS refused to grow a volume the spec may say its real size again, and nothing below it."""
+    await installed.create(EBS_VOLUMES, body=body({"sizeGiB": 40}), namespace=namespace)
+    where = {"namespace": namespace, "name": body({})["metadata"]["name"]}
+    status = {"status": {"sizeGiB": 30}}
+    await installed.patch(EBS_VOLUMES, **where, body=status, subresource="status")
+    with pytest.raises(Invalid, match="sizeGiB can't be made smaller"):
+        await installed.patch(EBS_VOLUMES, **where, body={"spec": {"sizeGiB": 29}})
+    back = await installed.patch(EBS_VOLUMES, **where, body={"spec": {"sizeGiB": 30}})
+    assert back["spec"]["sizeGiB"] == 30
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

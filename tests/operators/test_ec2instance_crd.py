@@ -126,11 +126,13 @@ async def test_result_of_a_run_survives_in_the_conditions(installed: KubeClient,
 
 
 async def test_columns(installed: KubeClient) -> None:
-    """`kubectl get ec2i` shows state, type, instance, public address and age."""
+    """`kubectl get ec2i` shows state, type, instance, public address and age; with -o wide the reason."""
     crd = await installed.get(CRDS, name="ec2instances.aws.ansible-operator.io")
     for version in crd["spec"]["versions"]:
-        columns = [column["name"] for column in version["additionalPrinterColumns"]]
-        assert columns == ["State", "Type", "Instance", "Public-IP", "Age"]
+        columns = version["additionalPrinterColumns"]
+        always = [column["name"] for column in columns if not column.get("priority")]
+        assert always == ["State", "Type", "Instance", "Public-IP", "Age"]
+        assert [column["name"] for column in columns if column.get("priority")] == ["Reason"]
     assert crd["spec"]["names"]["shortNames"] == ["ec2i"]
 
 

@@ -21,6 +21,7 @@ from ansible_collections.aws_operator.core.plugins.module_utils.updates import R
 Refusal = Mapping[str, str]
 """`error_code`, `request_id` and `message` of a creation that S3 refused for good."""
 TAKEN = "BucketAlreadyExists"
+_OTHER_NAME = "delete this object, which leaves the bucket, and create one with another bucketName"
 _WAITS_FOR_A_PERSON = frozenset({"BucketLost", "NotOurs", UNPROVEN, TAKEN})
 """Reasons of `Ready` for which looking again soon can't help; they become an Event when they begin."""
 
@@ -68,12 +69,12 @@ def _used(view: BucketView, plan: BucketPlan) -> Ready:
 
 
 def _taken(view: BucketView) -> str:
-    return f"bucket {view.name} belongs to another AWS account, and is left alone: choose another bucketName"
+    return f"bucket {view.name} belongs to another AWS account, and is left alone: {_OTHER_NAME}"
 
 
 def _not_ours(view: BucketView) -> str:
     found = f"there is a bucket {view.name} already, and {why_not_ours(view.bucket, view.evidence)}"
-    remedy = f"choose another bucketName, or hand the bucket over by setting its tag {UID_TAG} to {view.owner.uid}"
+    remedy = f"{_OTHER_NAME}; or hand the bucket over by setting its tag {UID_TAG} to {view.owner.uid}"
     return f"{found}; it's neither changed nor deleted: {remedy}"
 
 

@@ -169,7 +169,7 @@ def _conditions(outcome: _Outcome) -> list[Condition]:
             "CapacityUnavailable",
             holds=plan.starved,
             reason="InsufficientCapacity" if plan.starved else "CapacityAvailable",
-            message=_shortage(outcome) if plan.starved else "AWS gives the machines that the pool asks for",
+            message=_shortage(outcome) if plan.starved else "no launch of the pool waits for capacity",
         ),
         condition(
             "TerminationLimited",
