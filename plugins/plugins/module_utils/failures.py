@@ -12,6 +12,25 @@ _OWN = re.compile(r"([A-Z][A-Za-z]+): (.+)", re.DOTALL)
 # What may pass by itself within minutes; everything else needs a person or a changed spec.
 CAPACITY_CODES = ("InsufficientInstanceCapacity", "InsufficientHostCapacity", "InsufficientReservedInstanceCapacity")
 
+_CREDENTIALS = "check the secret of spec.credentialsSecretRef, or the operator's own credentials where none is named"
+_RIGHTS = "the credentials lack this right: grant it, or give others"
+_REMEDIES = {
+    "AccessDenied": _RIGHTS,
+    "AuthFailure": _CREDENTIALS,
+    "ExpiredToken": _CREDENTIALS,
+    "InvalidAMIID.Malformed": "correct spec.imageId",
+    "InvalidAMIID.NotFound": "correct spec.imageId or spec.region: an image belongs to one region",
+    "InvalidAccessKeyId": _CREDENTIALS,
+    "InvalidClientTokenId": _CREDENTIALS,
+    "InvalidGroup.NotFound": "correct the security groups of the spec",
+    "InvalidKeyPair.NotFound": "correct spec.keyName or spec.region: a key pair belongs to one region",
+    "InvalidSubnetID.NotFound": "correct the subnet of the spec, or spec.region",
+    "SignatureDoesNotMatch": _CREDENTIALS,
+    "UnauthorizedOperation": _RIGHTS,
+    "VcpuLimitExceeded": "ask AWS for a higher quota, choose a smaller instance type, or end other instances",
+}
+"""What a person can do about AWS's codes, https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
@@ -43,6 +62,7 @@ def failure_of(result: Mapping[str, Any]) -> Failure:
     text = str(result.get("message") or error.get("message") or result.get("msg") or "the task gave no message")
     if code:
         message = f"AWS answered {code}: {_cut(text)} (request id {request_id or 'unknown'})"
+        message += f"; {_REMEDIES[code]}" if code in _REMEDIES else ""
         return Failure(reason=_camel_case(code), message=message, error_code=code, request_id=request_id)
     own = _OWN.fullmatch(text)
     if own:

@@ -98,7 +98,10 @@ def test_refusal_of_aws_is_a_condition() -> None:
     failure = FILTERS["autoscaler_failure"]({"error_code": "AuthFailure", "message": "no", "request_id": "r-1"})
     found = evaluated(answer(failure=failure), memoryGiB=8, cpu=2)
     assert (found["conditions"][0]["status"], found["conditions"][0]["reason"]) == ("False", "AuthFailure")
-    assert found["conditions"][0]["message"] == "pool workers: AWS answered AuthFailure: no (request id r-1)"
+    assert found["conditions"][0]["message"] == (
+        "pool workers: AWS answered AuthFailure: no (request id r-1); "
+        "check the secret of spec.credentialsSecretRef, or the operator's own credentials where none is named"
+    )
     assert len(found["targets"]) == 1
 
 

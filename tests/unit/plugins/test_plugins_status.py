@@ -125,7 +125,10 @@ def test_failure_of_aws_has_code_and_request_id() -> None:
     """AWS's code becomes the reason, and the message has code and request id."""
     failure = failure_of({"msg": "x", "error_code": "InvalidAMIID.NotFound", "request_id": "r-1", "message": "no ami"})
     assert failure.reason == "InvalidAMIIDNotFound"
-    assert failure.message == "AWS answered InvalidAMIID.NotFound: no ami (request id r-1)"
+    assert failure.message == (
+        "AWS answered InvalidAMIID.NotFound: no ami (request id r-1); "
+        "correct spec.imageId or spec.region: an image belongs to one region"
+    )
 
 
 def test_failure_of_a_stock_module_has_code_and_request_id() -> None:
@@ -135,7 +138,10 @@ def test_failure_of_a_stock_module_has_code_and_request_id() -> None:
         "error": {"code": "UnauthorizedOperation", "message": "You are not authorized"},
         "response_metadata": {"request_id": "r-2"},
     }
-    assert failure_of(result).message == "AWS answered UnauthorizedOperation: You are not authorized (request id r-2)"
+    assert failure_of(result).message == (
+        "AWS answered UnauthorizedOperation: You are not authorized (request id r-2); "
+        "the credentials lack this right: grant it, or give others"
+    )
 
 
 def test_failure_of_a_loop_is_that_of_its_first_failed_item() -> None:
