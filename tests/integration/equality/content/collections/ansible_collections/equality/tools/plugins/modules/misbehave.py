@@ -196,13 +196,17 @@ def leave_child() -> None:
 
 
 def fork_and_answer_twice() -> None:
-    """Let a fork print too; it leaves without tidying up, as both have the module's temporary folder."""
+    """Let a fork print first; it leaves without tidying up, as both have the module's temporary folder.
+
+    One after the other: a line is several writes, which two processes at once would mix.
+    """
     sys.stdout.flush()
     pid = os.fork()
-    print(ANSWER, flush=True)
     if pid == 0:
+        print(ANSWER, flush=True)
         os._exit(0)
     os.waitpid(pid, 0)
+    print(ANSWER, flush=True)
 
 
 def change_directory() -> None:
