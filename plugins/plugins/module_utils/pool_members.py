@@ -158,8 +158,10 @@ def orphans(pool: Mapping[str, Any], *, members: Sequence[Member], nodes: Iterab
         for node in nodes
         if belongs_to(node, pool)
         and node["metadata"]["name"] not in taken
-        and (removing_since(node) or _is_long_unready(node, now))
-        and (removing_since(node) or not any(_may_become(member, node) for member in unknown))
+        and (
+            removing_since(node)
+            or (_is_long_unready(node, now) and not any(_may_become(member, node) for member in unknown))
+        )
     ]
 
 
