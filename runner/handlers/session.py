@@ -21,6 +21,7 @@ from runner.errors import ConfigError
 from runner.handlers.kopf_internals import Insights, streams
 from runner.kube.access import Access, AccessSource
 from runner.kube.client import NO_ANSWER, Observe
+from runner.kube.connector import Connector
 from runner.settings import KubeSettings
 
 _READS = frozenset({"GET", "HEAD"})
@@ -28,7 +29,6 @@ _GROUP_VERSION = re.compile(r"/apis/[^/]+/[^/]+")
 _EMPTY = re.compile(rb'"items"\s*:\s*(\[\s*\]|null)')
 """Something in the text is empty: the list, or a field of that name in an object."""
 _LOGIN_RETRY = 5.0
-_CLOSING = 0.1
 _LONGEST_WAIT = 30.0
 _MOST_DOUBLINGS = 6
 _ENDED = "this life of the handlers has ended, another one may have begun"
@@ -170,7 +170,7 @@ class Login:
             raise kopf.TemporaryError(str(error), delay=_LOGIN_RETRY) from error
         self._access = access
         session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=True if access.ssl is None else access.ssl),
+            connector=Connector(tls=True if access.ssl is None else access.ssl),
             middlewares=(self._send,),
             proxy=access.proxy,
         )
@@ -182,7 +182,6 @@ class Login:
         self._closed = True
         for session in self._sessions:
             await session.close()
-        await asyncio.sleep(_CLOSING)  # TLS connections close some turns of the loop later
 
     async def _send(self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         if self._closed:

@@ -21,6 +21,7 @@ from kubernetes.aio.client import ApiClient, Configuration
 
 from runner.errors import Call, ConfigError, ConnectionFailed, Gone, Unauthorized
 from runner.kube import credential_files
+from runner.kube.connector import Connector
 from runner.kube.discovery import Resource
 from runner.kube.documents import read_json, reason_of
 from runner.kube.errors import error_for
@@ -90,7 +91,7 @@ class KubeClient:
         sessions, self._sessions = self._sessions, set()
         self._current = None
         for session in sessions:
-            await session.api.close()
+            await session.close()
 
     @property
     def connect_timeout(self) -> float:
@@ -243,7 +244,7 @@ class KubeClient:
             session.users -= 1
             if not session.users and session is not self._current:
                 self._sessions.discard(session)
-                await session.api.close()
+                await session.close()
 
     async def _replaced(self, old: _Session | None, *, refusal: Unauthorized | None) -> _Session:
         try:
@@ -264,6 +265,13 @@ class _Session:
     def __init__(self, api: ApiClient) -> None:
         self.api = api
         self.users = 0
+        self._connector = Connector(tls=api.rest_client.ssl_context)
+        given = api.configuration.client_session_kwargs or {}
+        api.configuration.client_session_kwargs = {**given, "connector": self._connector}
+
+    async def close(self) -> None:
+        await self.api.close()
+        await self._connector.close()  # the official client leaves a connector that it was given to its owner
 
 
 class _Request:

@@ -23,6 +23,7 @@ from multidict import CIMultiDict
 
 from runner.kube.access import Access, AccessSource
 from runner.kube.client import Observe
+from runner.kube.connector import Connector
 from runner.proxy.dialling import make_socket
 from runner.proxy.exchange import Exchange
 from runner.proxy.fence import Fence
@@ -102,7 +103,7 @@ class Forward:
             last_look = aiohttp.TraceConfig()
             last_look.on_request_headers_sent.append(self._last_look)
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, socket_factory=make_socket),
+                connector=Connector(socket_factory=make_socket),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._access.connect_timeout),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=_ADDED,

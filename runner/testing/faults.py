@@ -29,6 +29,7 @@ from kubernetes.aio.client import ApiClient
 from yarl import URL
 
 from runner.kube.client import load_configuration
+from runner.kube.connector import Connector
 from runner.kube.errors import STATUS_REASONS
 from runner.kube.objects import Object
 from runner.settings import KubeSettings
@@ -169,7 +170,7 @@ class HttpFaultProxy:
         """Listen."""
         self._api = ApiClient(await load_configuration(KubeSettings(kubeconfig=str(self._upstream))))
         self._stack.push_async_callback(self._api.close)
-        connector = aiohttp.TCPConnector(ssl=self._api.rest_client.ssl_context, limit=0, force_close=True)
+        connector = Connector(tls=self._api.rest_client.ssl_context, force_close=True)
         timeout = aiohttp.ClientTimeout(total=None)
         self._session = aiohttp.ClientSession(
             connector=connector, timeout=timeout, auto_decompress=False, read_bufsize=2**24
