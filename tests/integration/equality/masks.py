@@ -38,6 +38,8 @@ _TEXTS = (
     (re.compile(r"(?<=zip_data=')[A-Za-z0-9+/=]+"), "<zip>"),  # in a payload: its entries have that time
     (re.compile(r"(?<=ZIPDATA = ')[A-Za-z0-9+/=]+"), "<zip>"),  # the same, on ansible-core 2.18
     (re.compile(r"\b0x[0-9a-f]{8,16}\b"), "<address>"),  # of an object in memory
+    # where the alarm of a task's time limit met Ansible: anywhere between the module's start and its result
+    (re.compile(r"<frame at <address>, file '[^']+', line \d+, code \w+>"), "<frame>"),
     # below a warm module's frames are some 20 of the process that it was forked from: so much less deep it may go
     (re.compile(r"(?<=Previous line repeated )9[5-9]\d(?= more times)"), "<frames>"),
     (re.compile(r"(\"_original_basename\": \")\.[a-z0-9_]{8}\b"), r"\1.<random>"),  # of a copy's content: mkstemp

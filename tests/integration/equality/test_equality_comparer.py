@@ -61,6 +61,22 @@ def test_two_runs_that_differ_only_in_ids_and_times_are_equal(tmp_path: Path) ->
     assert differences(cold, warm) == []
 
 
+def test_where_a_time_limit_met_ansible_is_no_difference(tmp_path: Path) -> None:
+    """A task whose time is up is interrupted wherever Ansible is then; that it was, and after how long, must agree."""
+
+    def interrupted(line: int, period: int = 1) -> Change:
+        frame = f"<frame at 0x7f12345{line:05}, file '/usr/lib/ansible/executor.py', line {line}, code poll{line}>"
+        told = {"timedout": {"frame": frame, "period": period}}
+        return lambda _, events: events[1]["event_data"]["res"].update(told)
+
+    cold, warm, later = (
+        _recorded(tmp_path / str(number), pid=7, change=change)
+        for number, change in enumerate((interrupted(416), interrupted(57), interrupted(57, period=2)))
+    )
+    assert differences(cold, warm) == []
+    assert '"period": 2' in "".join(differences(cold, later))
+
+
 def test_a_warning_that_is_wrapped_within_the_root_is_the_same(tmp_path: Path) -> None:
     """Ansible breaks a long path wherever the line is full."""
 
