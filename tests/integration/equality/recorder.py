@@ -121,7 +121,9 @@ async def _settle(future: Future[_T], *, by: Coroutine[Any, Any, _T]) -> None:
     try:
         await asyncio.wait({task})
     finally:
-        task.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})  # or the loop's end cancels it once more, before it has seen its process end
     if error := task.exception():
         future.set_exception(error)
     else:
