@@ -11,6 +11,8 @@ from collections.abc import Coroutine
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
+_COUNTS_SUSPENSION = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Linux has it; macOS's CLOCK_MONOTONIC counts suspension by itself."""
 _T = TypeVar("_T")
 
 
@@ -38,8 +40,11 @@ class SystemClock:
         return datetime.now(tz=UTC)
 
     def monotonic(self) -> float:
-        """Return seconds since an arbitrary start."""
-        return time.monotonic()
+        """Return seconds since an arbitrary start, those included in which the machine was suspended.
+
+        Others' time goes on meanwhile: a lease is over, whether its holder slept or not.
+        """
+        return time.clock_gettime(_COUNTS_SUSPENSION)
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the event loop."""

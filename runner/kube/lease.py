@@ -31,8 +31,9 @@ from runner.kube.objects import Object
 from runner.logs import Logger
 from runner.settings import LeaderElectionSettings
 
-_JITTER = 1.2
-"""client-go's: a candidate waits one retry period, and up to so much of another."""
+_FIRST_LOOK, _JITTER = 0.5, 0.3
+"""A candidate waits half a retry period, and up to so much of one more: thus it leads within two seconds after another
+one gave the Lease back. With client-go's 1 and 1.2 that takes up to 4.4 s; a look is one read of one object."""
 _SHORTEST_TRY = 0.5
 _SHORTEST_PAUSE = 0.1
 
@@ -143,7 +144,7 @@ class Elector:
         self._hooks.on_change(self._leading)
         self._log.info("Attempting to acquire leader lease...")
         while not await self._try(limit=self._settings.renew_deadline / 2):
-            await self._clock.sleep(self._settings.retry_period * (1 + _JITTER * self._random()))
+            await self._clock.sleep(self._settings.retry_period * (_FIRST_LOOK + _JITTER * self._random()))
 
     async def hold(self) -> None:
         """Renew until cancelled.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 
 import pytest
 
@@ -50,3 +52,16 @@ async def test_who_waits_may_be_cancelled() -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def test_time_in_which_the_machine_was_suspended_counts() -> None:
+    """A machine that slept for 1000 seconds since it booted has a clock that is so much further."""
+    sleeper = ["unshare", "--time", "--boottime", "1000", "--fork", sys.executable, "-c"]
+    program = "import time; from runner.clock import SystemClock; print(SystemClock().monotonic() - time.monotonic())"
+    try:
+        subprocess.run([*sleeper, ""], check=True, capture_output=True, timeout=60)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no time namespace here: it takes Linux 5.6, util-linux and root")
+    slept = float(subprocess.run([*sleeper, program], check=True, capture_output=True, timeout=60).stdout)
+    awake = float(subprocess.run([*sleeper[-2:], program], check=True, capture_output=True, timeout=60).stdout)
+    assert round(slept - awake) == 1000

@@ -94,11 +94,11 @@ async def test_a_renewal_starts_the_wait_anew(cluster: Cluster) -> None:
     assert seat.leads()
 
 
-@pytest.mark.parametrize(("jitter", "seconds"), [(0.0, 2.0), (0.5, 3.2), (1.0, 4.4)])
-async def test_candidates_look_again_after_the_retry_period_with_jitter(
+@pytest.mark.parametrize(("jitter", "seconds"), [(0.0, 1.0), (0.5, 1.3), (1.0, 1.6)])
+async def test_candidates_look_again_in_less_than_two_seconds_with_jitter(
     cluster: Cluster, jitter: float, seconds: float
 ) -> None:
-    """A candidate tries every 2 s, and up to 1.2 times that later, as with client-go."""
+    """A candidate tries every half retry period of 2 s, and up to 0.6 s later, so that no gap is longer than 2 s."""
     cluster.put(holderIdentity="x", leaseDurationSeconds=15)
     seat = cluster.seat(jitter=jitter)
     seat.lead()
@@ -106,6 +106,21 @@ async def test_candidates_look_again_after_the_retry_period_with_jitter(
     assert len(seat.client.calls) == 1
     await cluster.clock.advance(0.02)
     assert len(seat.client.calls) == 2
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.5, 1.0])
+async def test_a_standby_leads_within_two_seconds_of_a_clean_stop(cluster: Cluster, jitter: float) -> None:
+    """Whenever the leader gives the Lease back, the next one has it before two seconds are over."""
+    for passed in (0.0, 0.4, 0.9, 1.1, 1.59):
+        leader = await cluster.leader()
+        standby = cluster.seat(f"standby-{passed}", jitter=jitter)
+        standby.lead()
+        await cluster.clock.advance(20 + passed)
+        assert leader.leads() and not standby.leads()
+        await leader.stop()
+        await cluster.clock.advance(2)
+        assert standby.leads()
+        await standby.stop()
 
 
 async def test_of_two_who_come_together_one_leads(cluster: Cluster) -> None:
