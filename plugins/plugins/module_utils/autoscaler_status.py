@@ -93,7 +93,17 @@ def ready_of(view: AutoscalerView, findings: Findings) -> Condition:
             return condition("Ready", holds=False, reason=reason, message=message)
     names = ", ".join(sorted(str(pool["metadata"]["name"]) for pool in view.claimed()))
     told = "" if not view.is_dry else "; with dryRun off it would scale " + (_moves(findings) or "nothing")
-    return condition("Ready", holds=True, reason="Evaluated", message=f"it decides about {names}{told}")
+    message = f"it decides about {names}{told}{_left_out(findings)}"
+    return condition("Ready", holds=True, reason="Evaluated", message=message)
+
+
+def _left_out(findings: Findings) -> str:
+    """Return for which pods no pool can grow, and why: the first one, and how many more there are."""
+    left = [item for item in findings.packing.verdicts if item.outcome == "LeftOut"]
+    if not left:
+        return ""
+    more = f", and for {len(left) - 1} more (status.leftOutPods)" if len(left) > 1 else ""
+    return f"; it does nothing for {left[0].pod} ({cut(left[0].reason)}){more}"
 
 
 def _by_pool(reasons: Mapping[str, str]) -> str:

@@ -14,7 +14,9 @@ from ansible_collections.aws_operator.core.plugins.module_utils.drain import WAI
 from ansible_collections.aws_operator.core.plugins.module_utils.offerings import shown
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_events import events_of
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_members import (
+    BOOTING,
     DRAINING,
+    JOINING,
     LAUNCH_FAILED,
     LOST,
     NOT_READY,
@@ -25,7 +27,7 @@ from ansible_collections.aws_operator.core.plugins.module_utils.pool_members imp
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_nodes import POOL_UID_LABEL
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_plan import PoolPlan
 from ansible_collections.aws_operator.core.plugins.module_utils.pool_view import PoolView
-from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import render
+from ansible_collections.aws_operator.core.plugins.module_utils.timestamps import age, render
 
 SOON, LATER = 5.0, 60.0
 _STANDING = (READY, NOT_READY)
@@ -34,7 +36,9 @@ _HOW_KNOWN = (
     "machine's private address or host name"
 )
 _NAMED = 3
-"""Refused evictions that a message tells."""
+"""Refused evictions, or machines that don't join, that a message tells."""
+_BOOT_TAKES = 180.0
+"""Seconds after its launch in which a machine without a Node is nothing to tell."""
 _ON_ITS_WAY = ("", "Pending", "StillTerminating", "Terminated")
 """What an EC2Instance says while nothing holds up the end of its machine."""
 
@@ -153,7 +157,7 @@ def _conditions(outcome: _Outcome) -> list[Condition]:
     staying = [item for item in view.members if item.phase != TERMINATING and item.name not in going]
     up = outcome.ready < view.wanted and outcome.active
     down = len(view.members) > len(staying) or len(staying) > view.wanted
-    counts = f"{outcome.ready} of {view.wanted} nodes are ready"
+    counts = f"{outcome.ready} of {view.wanted} nodes are ready{f' ({view.cut})' if view.cut else ''}"
     limit = view.spec.get("maxTerminationsPerHour")
     limited = f"{plan.held} steps wait: maxTerminationsPerHour is {limit}"
     return [
@@ -188,7 +192,7 @@ def _ready(outcome: _Outcome, counts: str) -> Condition:
         return condition("Ready", holds=False, reason=reason, message=f"{counts}; {message}")
     if outcome.active:
         grows = outcome.ready < outcome.view.wanted
-        message = counts if grows else f"{counts}; {_leaving(outcome)}"
+        message = "; ".join([counts, *_not_joined(outcome)]) if grows else f"{counts}; {_leaving(outcome)}"
         return condition("Ready", holds=False, reason="ScalingUp" if grows else "ScalingDown", message=message)
     if outcome.ready < outcome.view.wanted:
         down = [item.node_name for item in outcome.view.members if item.phase == NOT_READY]
@@ -216,6 +220,22 @@ def _obstacle(outcome: _Outcome) -> tuple[str, str] | None:
         custom = (outcome.view.spec.get("bootstrap") or {}).get("type") == "custom"
         return "RegistrationFailed", f"{message}{_HOW_KNOWN if custom else ''}"
     return None
+
+
+def _not_joined(outcome: _Outcome) -> list[str]:
+    """Return what to look at for machines that run for longer than a boot takes, and are no ready Nodes."""
+    now, slow = outcome.view.now, []
+    for item in outcome.view.members:
+        if item.phase not in {BOOTING, JOINING} or age(item.launched, now=now) < _BOOT_TAKES:
+            continue
+        slow.append(
+            f"{item.name} was launched at {item.launched}, and its Node {item.node_name} isn't Ready yet: "
+            f"`kubectl describe node {item.node_name}` tells why"
+            if item.node
+            else f"{item.name} was launched at {item.launched} and is no Node yet: "
+            f"`aws ec2 get-console-output --latest --output text --instance-id {item.instance_id}` shows its boot"
+        )
+    return slow[:_NAMED]
 
 
 def _not_evicted(item: Mapping[str, str]) -> str:

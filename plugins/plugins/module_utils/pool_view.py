@@ -78,6 +78,15 @@ class PoolView:
         target, least = int(self.spec.get("targetNodes") or 0), int(self.spec.get("minNodes") or 0)
         return max(least, min(target, int(self.spec.get("maxNodes", target))))
 
+    @property
+    def cut(self) -> str:
+        """Return why fewer or more nodes are wanted than `targetNodes` says, empty where it holds."""
+        target = int(self.spec.get("targetNodes") or 0)
+        if self.finalizing or target == self.wanted:
+            return ""
+        limit, how = ("minNodes", "below") if target < self.wanted else ("maxNodes", "above")
+        return f"targetNodes is {target}, {how} {limit}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Action:

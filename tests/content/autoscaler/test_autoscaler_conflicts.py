@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from runner.testing.faults import HttpFaultProxy, Rule
-from tests.content.autoscaler.scaling_scene import ScalingScene, moves
+from tests.content.autoscaler.scaling_scene import AUTOSCALER, SCALER, ScalingScene, moves
 
 SCALE = r"/nodepools/workers/scale"
 
@@ -48,3 +48,25 @@ async def test_a_refused_write_is_told(scene: ScalingScene, tmp_path: Path) -> N
         refused = await through.bench.run()
         assert (refused.ok, forbidden.hits, refused.ready["reason"]) == (False, 1, "ScaleRefused")
         assert moves(refused) == []
+
+
+async def test_a_deletion_meanwhile_is_no_failure(scene: ScalingScene, tmp_path: Path) -> None:
+    """A run whose Autoscaler is deleted meanwhile says so and ends well; one that only can't write its status fails."""
+    await scene.pool()
+    await scene.pending("p1")
+    async with HttpFaultProxy(upstream_kubeconfig=scene.bench.kubeconfig) as proxy:
+        through = scene.on(replace(scene.bench, kubeconfig=proxy.kubeconfig(tmp_path / "through")))
+        await scene.autoscaler()
+        broken = proxy.rule(Rule(method="PATCH", path=rf"/autoscalers/{SCALER}/status", status=404))
+        run = await through.bench.run()
+        assert (run.ok, broken.hits > 0) == (False, True)
+        broken.cancel()
+        held = proxy.rule(Rule(method="PATCH", path=SCALE, times=1, hold=True))
+        await scene.set_target(0)
+        running = asyncio.create_task(through.bench.run())
+        await held.wait_hit()
+        await scene.kube.delete(AUTOSCALER.resource, namespace=scene.namespace, name=SCALER)
+        held.release()
+        run = await running
+        assert run.ok, run.output[-3000:]
+        assert "the Autoscaler was deleted while this run went on" in run.output

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.clock import SystemClock
+from runner.errors import NotFound
 from runner.execution.executor import RunRequest
 from runner.execution.launcher import Launcher
 from runner.execution.parameters import parameters_for
@@ -196,8 +197,15 @@ class Bench:
             changed=int(recap.group(2)) if recap else -1,
             output=output,
             calls=self.aws.calls(since=before),
-            obj=await self.get(name),
+            obj=await self._after(name, seen=seen),
         )
+
+    async def _after(self, name: str, *, seen: Object) -> Object:
+        """Return the object as it is now, as it was *seen* where it is gone."""
+        try:
+            return await self.get(name)
+        except NotFound:
+            return seen
 
     async def settle(self, *, name: str = "web", limit: int = 15) -> Run:
         """Run until the object is Ready; *limit* runs only mean 'hung'."""

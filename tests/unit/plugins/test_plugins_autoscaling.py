@@ -68,6 +68,14 @@ def test_pods_left_out_are_told() -> None:
     assert (found.status["pendingPods"], found.status["unschedulablePods"]) == (1, 0)
 
 
+def test_pods_left_out_are_in_the_condition() -> None:
+    """Who looks at conditions only sees the first pod that nothing was done for, why, and how many more."""
+    picky = [make_pod(f"picky{index}", spec={"nodeSelector": {"disk": "ssd"}}) for index in range(3)]
+    one = "it decides about workers; it does nothing for prod/picky0 (no pool satisfies its node selector disk=ssd)"
+    assert evaluated(picky[:1]).conditions[0]["message"] == one
+    assert evaluated(picky).conditions[0]["message"] == f"{one}, and for 2 more (status.leftOutPods)"
+
+
 def test_pods_of_other_namespaces_raise_nothing() -> None:
     """Only pending pods of the named namespaces count."""
     found = evaluated([make_pod(namespace="dev")])

@@ -200,3 +200,40 @@ def test_events_tell_an_obstacle_once() -> None:
     world.run()
     again = world.view()
     assert pool_update_of(again, make_pool_plan(again)).events == []
+
+
+def test_machines_that_do_not_join_are_told_with_where_to_look() -> None:
+    """After a boot's time the pool's message names a machine without a Node, or one whose Node isn't Ready."""
+    world = World.of(targetNodes=1)
+    world.joins = False
+    for _ in range(6):
+        world.run()
+        assert world.condition("Ready")["message"] == "0 of 1 nodes are ready"
+        world.tick(seconds=40)
+    world.run()
+    instance, ready = world.instances["workers-1"]["status"], world.condition("Ready")
+    assert ready["reason"] == "ScalingUp"
+    assert ready["message"] == (
+        f"0 of 1 nodes are ready; workers-1 was launched at {instance['launchTime']} and is no Node yet: "
+        f"`aws ec2 get-console-output --latest --output text --instance-id {instance['instanceId']}` shows its boot"
+    )
+    world.joins = True
+    world.tick()
+    world.run()
+    assert world.condition("Ready")["message"].endswith(
+        "its Node node-workers-1 isn't Ready yet: `kubectl describe node node-workers-1` tells why"
+    )
+    world.tick()
+    world.run()
+    assert world.condition("Ready")["message"] == "1 of 1 nodes are ready"
+
+
+def test_target_outside_of_its_limits_is_told() -> None:
+    """A person who asks for more or fewer nodes than the limits allow reads which limit it was."""
+    world = World.of(targetNodes=5, maxNodes=2)
+    world.settle()
+    ready = world.condition("Ready")
+    assert (ready["status"], ready["message"]) == ("True", "2 of 2 nodes are ready (targetNodes is 5, above maxNodes)")
+    world.pool["spec"].update(targetNodes=0, minNodes=1)
+    world.settle()
+    assert world.condition("Ready")["message"] == "1 of 1 nodes are ready (targetNodes is 0, below minNodes)"
