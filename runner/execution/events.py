@@ -41,6 +41,8 @@ class EventSummary:
     """Why the last requested period cannot be used."""
     ended_with: TaskFailure | None = None
     """The failure after which no task ran on any host."""
+    last_task: str = ""
+    """The name of the task that began last; several hosts may be at it."""
     _items: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def add(self, event: Event) -> None:
@@ -49,6 +51,8 @@ class EventSummary:
         data = event.get("event_data") or {}
         if kind.startswith("runner_") or kind in {"playbook_on_task_start", "playbook_on_include"}:
             self.ended_with = None
+        if kind == "playbook_on_task_start":
+            self.last_task = str(data.get("task") or "")
         if kind == "playbook_on_stats":
             self.stats = stats_of(event)
         elif kind == "runner_item_on_failed":

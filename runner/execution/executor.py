@@ -32,6 +32,8 @@ class RunRequest:
     """Runs whose artifacts are kept; 0 keeps all."""
     handlers: Mapping[str, Any] = field(default_factory=dict)
     """What the Python handlers of the watch hand to this run."""
+    time_limit: timedelta = timedelta()
+    """The longest that the play may take; zero: no limit."""
     notes_told: bool = False
     """An earlier run for the same generation has logged what of the object is not used as it is."""
 
@@ -65,6 +67,8 @@ class Outcome:
     started: datetime
     finished: datetime
     artifacts: Path | None = None
+    timed_out: bool = False
+    """The play was ended as it took longer than its time limit."""
     warm: bool = False
     """It was forked from a process that has Ansible loaded; also a warm executor's runs are cold at times."""
 

@@ -1,16 +1,20 @@
-"""What one object may change of its runs by annotation: verbosity and the number of artifacts that are kept.
+"""What one object may change of its runs by annotation: verbosity, how many artifacts are kept, and the time limit.
 
-A value that is no number is logged and the watch's own value is used (contract section 3).
+A value that cannot be read is logged and the watch's own value is used (contract section 3).
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from runner.kube.objects import Object, annotations_of
 from runner.logs import Logger
 from runner.settings import MOST_VERBOSE
+from runner.watches.durations import parse_duration
 
 VERBOSITY_ANNOTATION = "ansible.sdk.operatorframework.io/verbosity"
 MAX_ARTIFACTS_ANNOTATION = "ansible.sdk.operatorframework.io/max-runner-artifacts"
+RUN_TIMEOUT_ANNOTATION = "ansible-operator.io/run-timeout"
 _BEYOND = 2**63
 """The first number that Go's int cannot hold."""
 _VALUE_SHOWN = 64
@@ -29,16 +33,39 @@ def max_artifacts_of(obj: Object, *, default: int, log: Logger) -> int:
     return max(0, _number(obj, MAX_ARTIFACTS_ANNOTATION, default=default, log=log))
 
 
+def run_timeout_of(obj: Object, *, default: timedelta, log: Logger) -> timedelta:
+    """Return the longest that one of *obj*'s runs may take; zero for no limit."""
+    value = annotations_of(obj).get(RUN_TIMEOUT_ANNOTATION)
+    if value is None:
+        return default
+    try:
+        limit = parse_duration(value)
+    except ValueError:
+        limit = timedelta(-1)
+    if limit < timedelta():
+        _tell(RUN_TIMEOUT_ANNOTATION, value, wanted="a duration such as 15m, or 0s for no limit", log=log)
+        return default
+    return limit
+
+
 def _number(obj: Object, annotation: str, *, default: int, log: Logger) -> int:
     value = annotations_of(obj).get(annotation)
     if value is None:
         return default
     number = whole_number(value)
     if number is None:
-        shown = value if len(value) <= _VALUE_SHOWN else f"{value[:_VALUE_SHOWN]}..."
-        log.info("The annotation is no whole number, the watch's value is used", annotation=annotation, value=shown)
+        _tell(annotation, value, wanted="a whole number", log=log)
         return default
     return number
+
+
+def _tell(annotation: str, value: str, *, wanted: str, log: Logger) -> None:
+    shown = value if len(value) <= _VALUE_SHOWN else f"{value[:_VALUE_SHOWN]}..."
+    log.info(
+        f"The annotation is no {wanted.removeprefix('a ')}, the watch's value is used",
+        annotation=annotation,
+        value=shown,
+    )
 
 
 def whole_number(text: str) -> int | None:

@@ -31,6 +31,7 @@ from runner.execution.leftovers import new_scratch, run_is_over
 from runner.execution.outcome import classify
 from runner.execution.processes import end_processes
 from runner.execution.scrub import Scrubber
+from runner.execution.time_limit import TimeLimit
 from runner.kube.objects import is_small
 from runner.kube.texts import cut_message
 from runner.logs import Logger
@@ -116,10 +117,11 @@ class PlayExecutor:
         complaints = scratch / "ansible-runner.err"
         create_private(complaints, "")
         try:
-            with busy():
+            with busy(), TimeLimit(request.time_limit, clock=self._clock) as limit:
                 async with artifacts.command_without_environment():
                     process = await self._start(request, directory=directory, scratch=scratch, complaints=complaints)
-                    of_runner = await self._follow(request, process=process, artifacts=artifacts, summary=summary)
+                    follow = partial(self._follow, request, process=process, artifacts=artifacts)
+                    of_runner, over = await follow(summary=summary, limit=limit)
                 complaint = _end_of(complaints)
             rc = artifacts.rc(of_runner=of_runner)
             tail = artifacts.output_tail() or useful_tail(self._scrubber.text(complaint))
@@ -137,7 +139,7 @@ class PlayExecutor:
         outcome = classify(
             summary, rc=rc, output_tail=tail, started=started, finished=finished, artifacts=artifacts.path
         )
-        return replace(outcome, warm=process.warm)
+        return replace(limit.outcome(outcome, summary=summary) if over else outcome, warm=process.warm)
 
     async def _start(self, request: RunRequest, *, directory: Path, scratch: Path, complaints: Path) -> RunningPlay:
         argv = command_line(request, directory=directory, settings=self._settings)
@@ -149,16 +151,28 @@ class PlayExecutor:
         )
 
     async def _follow(
-        self, request: RunRequest, *, process: RunningPlay, artifacts: Artifacts, summary: EventSummary
-    ) -> int:
-        """Hand on events until the process has ended and all of them are read; return its exit code."""
-        ended = asyncio.ensure_future(process.wait())
+        self,
+        request: RunRequest,
+        *,
+        process: RunningPlay,
+        artifacts: Artifacts,
+        summary: EventSummary,
+        limit: TimeLimit,
+    ) -> tuple[int, bool]:
+        """Hand on events until the process has ended and all of them are read, and end it where its time is up.
+
+        Return its exit code, and whether it was ended.
+        """
+        ended, over = asyncio.ensure_future(process.wait()), False
         try:
             while not ended.done():
                 await asyncio.wait({ended}, timeout=_POLL)
                 self._hand_on(request, artifacts=artifacts, summary=summary)
+                if limit.passed and not over and not ended.done():
+                    over = True
+                    await to_the_end(self._end(request, process=process))
             self._hand_on(request, artifacts=artifacts, summary=summary, final=True)
-            return ended.result()
+            return ended.result(), over
         except BaseException:
             await to_the_end(self._end(request, process=process))
             raise

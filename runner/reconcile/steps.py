@@ -14,7 +14,7 @@ from functools import partial
 
 from runner.errors import ExecutionError, Invalid, NotFound
 from runner.execution.executor import Outcome, RunRequest
-from runner.execution.overrides import max_artifacts_of, verbosity_of
+from runner.execution.overrides import max_artifacts_of, run_timeout_of, verbosity_of
 from runner.execution.parameters import left_out
 from runner.kube.discovery import Resource
 from runner.kube.objects import Object, generation_of, is_deleting, is_small, uid_of
@@ -132,6 +132,7 @@ async def run(ctx: Context, parts: Parts) -> Decision | None:
         notes_told=not new,
         finalizing=ctx.finalizing,
         verbosity=verbosity_of(ctx.obj, default=parts.watch.ansible_verbosity, log=ctx.log),
+        time_limit=run_timeout_of(ctx.obj, default=parts.watch.run_timeout, log=ctx.log),
         max_artifacts=max_artifacts_of(ctx.obj, default=parts.watch.max_runner_artifacts, log=ctx.log),
     )
     ctx.log = ctx.log.bind(job=request.ident)
@@ -153,6 +154,8 @@ async def run(ctx: Context, parts: Parts) -> Decision | None:
         ctx.outcome = _not_run(error, started=started, parts=parts)
     finally:
         ctx.leave()
+    if ctx.outcome.timed_out:
+        await parts.events.record(ctx.obj, type="Warning", reason="RunTimeout", message=ctx.outcome.failures[0])
     return None
 
 

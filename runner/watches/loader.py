@@ -28,14 +28,12 @@ from runner.watches.section import Section
 from runner.watches.selector import is_qualified_name, read_selector
 
 GVK_KEYS = ("group", "version", "kind")
-PLANNED_KEYS = ("runTimeout",)
 """Our own keys that are read and checked, but do nothing yet."""
 ENTRY_KEYS = (
     *GVK_KEYS,
     *("playbook", "role", "vars", "maxRunnerArtifacts", "reconcilePeriod", "manageStatus", "watchDependentResources"),
     *("watchClusterScopedResources", "snakeCaseParameters", "watchAnnotationsChanges", "markUnsafe"),
-    *("blacklist", "selector", "finalizer", "watchDependentStatus", "executor", "handlers"),
-    *PLANNED_KEYS,
+    *("blacklist", "selector", "finalizer", "watchDependentStatus", "executor", "runTimeout", "handlers"),
 )
 FINALIZER_KEYS = ("name", "playbook", "role", "vars")
 _DEFAULT_ARTIFACTS = 20
@@ -102,9 +100,6 @@ class _Loader:
         section = Section(node, place=place, known=ENTRY_KEYS, notes=self._notes)
         gvk = _gvk(section)
         section.place = section.place.in_entry(f"{place.entry} ({gvk})")
-        for key in PLANNED_KEYS:
-            if key in section:
-                section.note(key, f"key {key} has no effect in this version")
         return self._build(section, gvk=gvk), section.place
 
     def _build(self, section: Section, *, gvk: GVK) -> Watch:

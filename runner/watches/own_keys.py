@@ -1,6 +1,6 @@
 """Reads the keys of an entry that are ours and unknown to the peer: checked at the start like all the others.
 
-Called by the loader; some of them (`loader.PLANNED_KEYS`) do nothing yet.
+Called by the loader.
 """
 
 from __future__ import annotations

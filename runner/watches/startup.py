@@ -73,6 +73,7 @@ def fields_of(watch: Watch, *, origins: Origins | None, settings: Settings) -> d
         "executor": watch.executor or settings.execution.executor,
         "executorFrom": _executor_from(watch, settings=settings),
         **_dependents(watch),
+        **({"runTimeout": format_duration(watch.run_timeout)} if watch.run_timeout else {}),
         **({"handlers": str(watch.handlers)} if watch.handlers else {}),
     }
 

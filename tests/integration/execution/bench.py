@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from runner.clock import SystemClock
+from runner.clock import Clock, SystemClock
 from runner.execution.cold import ColdLauncher
 from runner.execution.executor import Outcome, RunRequest
 from runner.execution.launcher import Launcher
@@ -33,9 +33,17 @@ PROBE = GVK("bugs.example.com", "v1", "Probe")
 class Bench:
     """A folder with content, and an executor that runs it."""
 
-    def __init__(self, root: Path, *, environ: Mapping[str, str] | None = None, warm: Warm = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        environ: Mapping[str, str] | None = None,
+        warm: Warm = None,
+        clock: Clock | None = None,
+    ) -> None:
         """Work in *root*; runs get the test's environment plus *environ*, and start by *warm*, or cold without it."""
         self.root = root
+        self._clock = clock or SystemClock()
         self._warm = warm
         self.sink = RecordingSink()
         self.events: list[Mapping[str, Any]] = []
@@ -54,7 +62,7 @@ class Bench:
             settings=settings,
             launcher=self._warm or ColdLauncher(settings=settings),
             kubeconfigs=GivenKubeconfig(self.kubeconfig),
-            clock=SystemClock(),
+            clock=self._clock,
             logger=Logger(sink=self.sink),
             observers=[lambda _, event: self.events.append(event)],
         )

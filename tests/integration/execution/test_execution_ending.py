@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from runner.errors import ExecutionError
 from runner.execution.executor import RunRequest
 from runner.execution.processes import processes_of
+from runner.testing.clock import FakeClock
 from runner.testing.waiting import eventually
 from tests.integration.execution.bench import Bench, Warm
 
@@ -82,6 +84,40 @@ async def test_cancelling_leaves_nothing_running(tmp_path: Path, warm: Warm) -> 
     assert list(bench.scratch.iterdir()) == []
     command = next(bench.settings.runner_dir.rglob("artifacts/*/command"))
     assert "canary" not in command.read_text()
+
+
+async def test_a_run_that_hangs_is_ended_at_its_time_limit(tmp_path: Path, warm: Warm) -> None:
+    """At the limit, not before, all processes of the run end, and its failure names limit, task and both remedies."""
+    clock = FakeClock()
+    bench = Bench(tmp_path, warm=warm, clock=clock)
+    request = replace(_waiting(bench), time_limit=timedelta(minutes=15))
+    run = asyncio.create_task(bench.run(request))
+    await eventually((tmp_path / "started").exists)
+    await clock.advance(15 * 60 - 1)
+    assert processes_of(request.ident)
+    await clock.advance(1)
+    outcome = await run
+    assert (outcome.success, outcome.timed_out) == (False, True)
+    (failure,) = outcome.failures
+    assert failure == (
+        "The run took longer than its time limit of 15m0s and was ended; the task that began last was "
+        '"ansible.builtin.shell". It is tried again; give the task a timeout of its own, or the run more time by '
+        "runTimeout in watches.yaml or by the annotation ansible-operator.io/run-timeout"
+    )
+    assert processes_of(request.ident) == set()
+    assert list(bench.scratch.iterdir()) == []
+
+
+async def test_a_time_limit_that_is_not_reached_changes_nothing(tmp_path: Path, warm: Warm) -> None:
+    """A run that ends in time is what it would be without a limit, and the next one's time is its own."""
+    clock = FakeClock()
+    bench = Bench(tmp_path, warm=warm, clock=clock)
+    request = bench.request(bench.tasks("- ansible.builtin.debug: {}"))
+    for ident in ("1", "2"):
+        outcome = await bench.run(replace(request, ident=ident, time_limit=timedelta(seconds=1)))
+        assert (outcome.success, outcome.timed_out) == (True, False)
+        assert clock.sleeping == 0
+        await clock.advance(10)
 
 
 async def test_cancelling_before_the_first_task_is_clean_too(tmp_path: Path, warm: Warm) -> None:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from runner.execution.executor import RunRequest
+from runner.execution.overrides import RUN_TIMEOUT_ANNOTATION
+from runner.kube.events import EVENTS
 from runner.kube.objects import conditions_of, generation_of, resource_version_of
 from runner.logs import RecordingSink
 from runner.settings import Settings
@@ -108,6 +110,26 @@ async def test_the_message_of_a_failure_stands_in_the_condition(
         await wait_until(lambda: _conditions_are(probes, "one", FAILED), what="Failure")
     failure = next(c for c in conditions_of(await probes.get("one")) if c["type"] == "Failure")
     assert (failure["reason"], failure["message"]) == ("Failed", "no such image\nand no network")
+
+
+async def test_a_run_beyond_its_time_limit_is_told_and_tried_again(
+    probes: Probes, watch: Watch, settings: Settings
+) -> None:
+    """Runs get the watch's limit, or their object's own; one that passed it is a Failure and one Event."""
+    limited = replace(watch, run_timeout=timedelta(minutes=5))
+    over = replace(failed("The run took longer than 5m0s"), timed_out=True)
+    executor = ScriptedExecutor(outcomes=[over, over, succeeded(), succeeded()])
+    async with running_operator([limited], settings=settings, executor=executor):
+        await probes.create("one")
+        await wait_until(lambda: _conditions_are(probes, "one", DONE), what="Successful")
+        await probes.create("two", annotations={RUN_TIMEOUT_ANNOTATION: "90s"})
+        await wait_until(lambda: _conditions_are(probes, "two", DONE), what="Successful")
+        events = await probes.kube.list(EVENTS, namespace=probes.namespace)
+    assert [request.time_limit.total_seconds() for request in executor.requests] == [300, 300, 300, 90]
+    told = [event for event in events if event["reason"] == "RunTimeout"]
+    assert [(event["type"], event["message"], event["count"]) for event in told] == [
+        ("Warning", "The run took longer than 5m0s", 2)
+    ]
 
 
 async def test_an_executor_that_breaks_leaves_a_failure(probes: Probes, watch: Watch, settings: Settings) -> None:

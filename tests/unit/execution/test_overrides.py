@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
-from runner.execution.overrides import MAX_ARTIFACTS_ANNOTATION, VERBOSITY_ANNOTATION, max_artifacts_of, verbosity_of
+from runner.execution.overrides import (
+    MAX_ARTIFACTS_ANNOTATION,
+    RUN_TIMEOUT_ANNOTATION,
+    VERBOSITY_ANNOTATION,
+    max_artifacts_of,
+    run_timeout_of,
+    verbosity_of,
+)
 from runner.kube.objects import Object
 from runner.logs import Logger, RecordingSink
 
@@ -41,6 +50,29 @@ def test_a_broken_annotation_is_logged() -> None:
     sink = RecordingSink()
     verbosity_of(_annotated(VERBOSITY_ANNOTATION, "much"), default=2, log=Logger(sink=sink))
     assert [(record["annotation"], record["value"]) for record in sink.records] == [(VERBOSITY_ANNOTATION, "much")]
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds", "told"),
+    [
+        (None, 60, 0),
+        ("5m", 300, 0),
+        ("0", 0, 0),
+        ("0s", 0, 0),
+        ("-1s", 60, 1),
+        ("soon", 60, 1),
+        ("5", 60, 1),
+        ("", 60, 1),
+    ],
+)
+def test_run_timeout(value: str | None, seconds: int, told: int) -> None:
+    """The annotation's duration is the limit, zero is none; what is no duration is told and the watch's is used."""
+    sink = RecordingSink()
+    limit = run_timeout_of(
+        _annotated(RUN_TIMEOUT_ANNOTATION, value), default=timedelta(seconds=60), log=Logger(sink=sink)
+    )
+    assert (limit.total_seconds(), len(sink.records)) == (seconds, told)
+    assert all(record["annotation"] == RUN_TIMEOUT_ANNOTATION for record in sink.records)
 
 
 def test_a_watch_asks_for_no_more_than_ansible_knows() -> None:

@@ -22,10 +22,9 @@ def test_the_page_has_each_key_of_an_entry_once() -> None:
 
 
 def test_the_page_marks_the_keys_that_are_ours() -> None:
-    """Those that the Go operator doesn't know, and among them those that do nothing yet."""
+    """Those that the Go operator doesn't know."""
     ours = {key for key, row in ROWS.items() if "**ours**" in row["meaning"]}
-    assert ours == {*loader.PLANNED_KEYS, "watchDependentStatus", "executor", "handlers"}
-    assert {key for key, row in ROWS.items() if "without effect" in row["meaning"]} == set(loader.PLANNED_KEYS)
+    assert ours == {"runTimeout", "watchDependentStatus", "executor", "handlers"}
 
 
 def test_the_pages_defaults_are_the_loaders(project: Project) -> None:
