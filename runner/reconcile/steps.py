@@ -23,10 +23,12 @@ from runner.reconcile.claim import claim
 from runner.reconcile.context import Context, Parts, Step
 from runner.reconcile.finalizer import Finalizers
 from runner.reconcile.schedule import Backoff, Decision, Ended, Forget, RequeueAfter, after_run
-from runner.status.transition import Kind, Transition, done, error, running
+from runner.status.conditions import conditions_found
+from runner.status.transition import Kind, Transition, done, error, paused, running
 from runner.status.writer import Unless, WriteState
 from runner.watches.durations import format_duration
 from runner.watches.matching import holds, serves
+from runner.watches.pausing import PAUSED_ANNOTATION, is_paused
 
 
 async def load(ctx: Context, parts: Parts) -> Decision | None:
@@ -71,6 +73,24 @@ async def rewrite_pending_status(ctx: Context, parts: Parts) -> Decision | None:
     ctx.log.info("The status of the last run was written late")
     ctx.period = _period_or_default(ctx, parts)
     return _after(outcome, ctx)
+
+
+async def pause(ctx: Context, parts: Parts) -> Decision | None:
+    """Start nothing for an object that a person paused, its deletion included; taking the brake off brings its key."""
+    if not is_paused(ctx.obj) or _terminated(ctx.obj, parts=parts):
+        return None
+    waits = " Its deletion waits, too." if is_deleting(ctx.obj) else ""
+    message = (
+        f"No run starts for this object while it has the annotation {PAUSED_ANNOTATION}; remove it to go on.{waits}"
+    )
+    stands = paused(message, at=parts.clock.now(), generation=ctx.generation)
+    before = conditions_found(ctx.obj)
+    if stands.apply(before) != before:
+        ctx.log.info("The object is paused by its annotation: nothing is run for it")
+        await parts.events.record(ctx.obj, type="Normal", reason="Paused", message=message)
+    if parts.watch.manage_status and await _report(ctx, parts, transition=stands) is None:
+        return gone(ctx, parts)
+    return Forget()
 
 
 async def check_period(ctx: Context, parts: Parts) -> Decision | None:
@@ -215,6 +235,7 @@ STEPS: tuple[Step, ...] = (
     select,
     claim,
     rewrite_pending_status,
+    pause,
     check_period,
     skip_terminated,
     hold,

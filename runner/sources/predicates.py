@@ -1,9 +1,9 @@
 """Which changes of a primary object are worth a run: the filters between the informer and the work queue.
 
 Pure functions on `Change`. The rules are the peer's (generation, annotations, selector, kinds without a generation),
-with four things done better: a no-op update of a kind without generation is no reason to run, what the operator
+with five things done better: a no-op update of a kind without generation is no reason to run, what the operator
 itself wrote (its finalizer, its conditions) never is, an object whose labels change so that the selector takes it in
-runs at once, and so does one whose broken period annotation is mended.
+runs at once, and so does one whose broken period annotation is mended, or whose pause begins or ends.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from runner.status.conditions import is_ours
 from runner.watches.durations import PERIOD_ANNOTATION, parse_duration
 from runner.watches.matching import matches, serves
 from runner.watches.model import Watch
+from runner.watches.pausing import is_paused
 
 Predicate = Callable[[Change], bool]
 """Tells whether a change passes."""
@@ -43,6 +44,7 @@ def _update_passes(watch: Watch, change: Change) -> bool:
         or spec_changed(watch, change)
         or (watch.watch_annotations_changes and annotations_changed(change))
         or period_mended(change)
+        or pause_changed(change)
     )
 
 
@@ -77,6 +79,11 @@ def period_mended(change: Change) -> bool:
     except ValueError:
         return True
     return False
+
+
+def pause_changed(change: Change) -> bool:
+    """Tell whether a person stopped the runs of the object, or lets them go on."""
+    return is_paused(change.old or {}) != is_paused(change.obj)
 
 
 def spec_changed(watch: Watch, change: Change) -> bool:

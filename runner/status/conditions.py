@@ -1,4 +1,4 @@
-"""The conditions Running, Successful and Failure as pure functions: conditions found in, conditions wanted out.
+"""The conditions Running, Successful, Failure and Paused as pure functions: conditions found in, wanted out.
 
 Shapes, reasons and messages are the peer's; better than the peer: `lastTransitionTime` moves exactly when `status`
 flips, ours keep their place in the list, and whatever else is in the list or in our entries survives. An input that
@@ -18,6 +18,9 @@ RUNNING = "Running"
 SUCCESSFUL = "Successful"
 FAILURE = "Failure"
 OURS = (RUNNING, SUCCESSFUL, FAILURE)
+PAUSED = "Paused"
+"""Ours where it has our reason: roles may have one of that name for something else."""
+_PAUSED_REASON = "AnnotationSet"
 
 MESSAGE_LIMIT = 8192
 
@@ -72,7 +75,7 @@ class Ended(Protocol):
 
 def is_ours(entry: object) -> bool:
     """Tell whether *entry* of a list of conditions is one that the operator writes."""
-    return isinstance(entry, dict) and entry.get("type") in OURS
+    return isinstance(entry, dict) and (entry.get("type") in OURS or _is_our_pause(entry))
 
 
 def conditions_found(obj: Mapping[str, Any]) -> list[Any]:
@@ -83,8 +86,9 @@ def conditions_found(obj: Mapping[str, Any]) -> list[Any]:
 
 
 def mark_running(found: object, now: datetime) -> list[Any]:
-    """Return the conditions of an object whose run starts: a known failure stays, a success is over."""
+    """Return the conditions of an object whose run starts: a known failure stays, a success and a pause are over."""
     wanted = _Conditions(found, now)
+    wanted.entries = [entry for entry in wanted.entries if not _is_our_pause(entry)]
     wanted.lower(SUCCESSFUL)
     wanted.set(RUNNING, status=True, reason="Running", message="Running reconciliation")
     return wanted.entries
@@ -129,6 +133,17 @@ def mark_error(found: object, message: str, *, now: datetime, message_limit: int
     wanted.lower(SUCCESSFUL)
     wanted.set(FAILURE, status=True, reason="Failed", message=cut_message(message, limit=message_limit))
     return wanted.entries
+
+
+def mark_paused(found: object, message: str, *, now: datetime) -> list[Any]:
+    """Return the conditions of an object whose runs a person stopped; what the last run left stays."""
+    wanted = _Conditions(found, now)
+    wanted.set(PAUSED, status=True, reason=_PAUSED_REASON, message=message)
+    return wanted.entries
+
+
+def _is_our_pause(entry: object) -> bool:
+    return isinstance(entry, dict) and (entry.get("type"), entry.get("reason")) == (PAUSED, _PAUSED_REASON)
 
 
 class _Conditions:

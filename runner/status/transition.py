@@ -20,16 +20,17 @@ class Ending(conditions.Ended, Protocol):
 
 
 class Kind(enum.Enum):
-    """The three things that a reconcile has to say."""
+    """What a reconcile has to say."""
 
     RUNNING = "running"
     DONE = "done"
     ERROR = "error"
+    PAUSED = "paused"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transition:
-    """One change of our conditions; use `running`, `done` or `error` to make one."""
+    """One change of our conditions; use `running`, `done`, `error` or `paused` to make one."""
 
     kind: Kind
     at: datetime
@@ -38,7 +39,7 @@ class Transition:
     outcome: Ending | None = None
     """Of the run, for `DONE`."""
     message: str = ""
-    """For `ERROR`."""
+    """For `ERROR` and `PAUSED`."""
     message_limit: int = conditions.MESSAGE_LIMIT
     """Bytes of a condition's message."""
     tell_generation: bool = True
@@ -48,6 +49,8 @@ class Transition:
         """Return the conditions that follow from those *found* on the object."""
         if self.kind is Kind.RUNNING:
             return conditions.mark_running(found, self.at)
+        if self.kind is Kind.PAUSED:
+            return conditions.mark_paused(found, self.message, now=self.at)
         if self.outcome is not None:
             told = self.generation if self.tell_generation else 0
             return conditions.mark_done(
@@ -71,3 +74,8 @@ def done(
 def error(message: str, *, at: datetime, generation: int, message_limit: int = conditions.MESSAGE_LIMIT) -> Transition:
     """Say why there is no run, or no end of it."""
     return Transition(kind=Kind.ERROR, at=at, generation=generation, message=message, message_limit=message_limit)
+
+
+def paused(message: str, *, at: datetime, generation: int) -> Transition:
+    """Say that no run starts, as a person wants it."""
+    return Transition(kind=Kind.PAUSED, at=at, generation=generation, message=message)

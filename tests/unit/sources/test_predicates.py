@@ -11,6 +11,7 @@ from runner.sources.predicates import primary_predicate
 from runner.sources.store import Change, ChangeKind
 from runner.watches.durations import PERIOD_ANNOTATION
 from runner.watches.model import Content, Finalizer, LabelRequirement, Watch
+from runner.watches.pausing import PAUSED_ANNOTATION
 
 FINALIZER = "example.com/cleanup"
 DELETION: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -230,3 +231,27 @@ def test_a_mended_period_passes(before: str | None, after: str | None, *, expect
         return obj(annotations={"note": "x"} if value is None else {"note": "x", PERIOD_ANNOTATION: value})
 
     assert passes(updated(annotated(before), annotated(after))) is expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (None, "true", True),
+        ("true", None, True),
+        ("true", "false", True),
+        ("true", "yes", False),
+        (None, "false", False),
+    ],
+)
+def test_the_begin_and_the_end_of_a_pause_pass(before: str | None, after: str | None, *, expected: bool) -> None:
+    """A person's brake is told at once, though a change of annotations is no reason to run; another value isn't."""
+    old, new = (obj(annotations={} if value is None else {PAUSED_ANNOTATION: value}) for value in (before, after))
+    assert passes(updated(old, new)) is expected
+
+
+def test_our_pause_is_no_change_of_a_kind_without_generation() -> None:
+    """What the operator tells of a pause, and takes back, starts no run; another's condition of that name does."""
+    ours, theirs = ({"type": "Paused", "status": "True", "reason": reason} for reason in ("AnnotationSet", "Budget"))
+    plain = obj(generation=None)
+    assert not passes(updated(plain, obj(generation=None, status={"conditions": [ours]})))
+    assert passes(updated(plain, obj(generation=None, status={"conditions": [theirs]})))

@@ -10,7 +10,7 @@ import pytest
 
 from runner.execution.executor import Outcome, PlayStats
 from runner.kube.texts import CUT_MARK, cut_message
-from runner.status.conditions import conditions_found, mark_done, mark_error, mark_running
+from runner.status.conditions import conditions_found, mark_done, mark_error, mark_paused, mark_running
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -352,3 +352,20 @@ def test_an_object_without_usable_conditions_has_none(status: object) -> None:
     """Whatever status is, reading conditions does not fail."""
     assert conditions_found({"status": status}) == []
     assert conditions_found({}) == []
+
+
+def test_a_pause_stands_beside_what_the_last_run_left_and_goes_with_the_next_run() -> None:
+    """Paused has its own time, keeps it, changes nothing else, and only ours is taken away when a run starts."""
+    paused = mark_paused(succeeded(), "stopped", now=LATER)
+    assert paused[:-1] == succeeded()
+    assert paused[-1] == {
+        "type": "Paused",
+        "status": "True",
+        "lastTransitionTime": T_LATER,
+        "reason": "AnnotationSet",
+        "message": "stopped",
+    }
+    assert mark_paused(paused, "stopped", now=LATER + timedelta(hours=1)) == paused
+    assert mark_running(paused, LATER) == mark_running(succeeded(), LATER)
+    theirs = {"type": "Paused", "status": "True", "reason": "Budget"}
+    assert theirs in mark_running([theirs], NOW)
