@@ -43,9 +43,15 @@ class OperatorProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
 
-    def start(self, *, arguments: Sequence[str] = ()) -> None:
-        """Start it in a session of its own, so that a Ctrl-C in the terminal reaches only us."""
+    def start(self, *, arguments: Sequence[str] = (), within: Sequence[str] = ()) -> None:
+        """Start it in a session of its own, so that a Ctrl-C in the terminal reaches only us.
+
+        Args:
+            arguments: more of `run`.
+            within: the command that becomes the operator, for example one that changes its namespaces first.
+        """
         argv = [
+            *within,
             sys.executable,
             "-m",
             "runner",
