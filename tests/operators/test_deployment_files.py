@@ -179,7 +179,22 @@ def test_the_metrics_service_reaches_the_manager() -> None:
     assert split_address(serving.health_probe_bind_address) == ("", ports["probes"])
 
 
-@pytest.mark.parametrize("folder", ["default", "manager", "rbac"])
+def test_the_network_policy_is_about_the_manager() -> None:
+    """It selects the deployment's pod in its namespace, lets in what the metrics' port is, and out what a run needs."""
+    deployment = manifests("Deployment")["controller-manager"]
+    (policy,) = manifests("NetworkPolicy").values()
+    pod = deployment["spec"]["template"]
+    assert policy["metadata"]["namespace"] == deployment["metadata"]["namespace"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    (inward,) = policy["spec"]["ingress"]
+    named = {port["name"] for port in pod["spec"]["containers"][0]["ports"]}
+    assert {port["port"] for port in inward["ports"]} == {"metrics"} <= named
+    out = {(port["protocol"], port["port"]) for rule in policy["spec"]["egress"] for port in rule["ports"]}
+    assert out == {("UDP", 53), ("TCP", 53), ("TCP", 443), ("TCP", 6443)}
+
+
+@pytest.mark.parametrize("folder", ["default", "manager", "network-policy", "rbac"])
 def test_kustomize_takes_every_manifest(folder: str) -> None:
     """A file that no kustomization names would never be deployed; `extra_rules.yaml` is an input of others."""
     listed = yaml.safe_load((CONFIG / folder / "kustomization.yaml").read_text())["resources"]
