@@ -109,10 +109,10 @@ def test_crds_have_one_home() -> None:
 
 
 def manifests(kind: str) -> dict[str, dict[str, Any]]:
-    """Return the objects of *kind* that `config/` deploys, by name."""
+    """Return the objects of *kind* that `config/` deploys, or can deploy, by name."""
     documents = [
         document
-        for folder in ("default", "manager", "rbac")
+        for folder in ("default", "manager", "network-policy", "rbac")
         for name in yaml.safe_load((CONFIG / folder / "kustomization.yaml").read_text())["resources"]
         if name.endswith(".yaml")
         for document in yaml.safe_load_all((CONFIG / folder / name).read_text())
