@@ -22,8 +22,8 @@ SOURCES := runner tests tools $(wildcard plugins handlers)
 YAML := $(wildcard watches.yaml requirements.yml crds config roles playbooks molecule examples .github)
 
 .NOTPARALLEL:
-.PHONY: help setup demo dev-up dev-down manifests requirements install uninstall run check test test-full bench bench-proxy clean
-CHECKS := check-lint check-format check-types check-layers check-limits check-go check-yaml check-ansible check-generated
+.PHONY: help setup demo dev-up dev-down licences manifests requirements install uninstall run check test test-full bench bench-proxy clean
+CHECKS := check-lint check-format check-types check-layers check-limits check-go check-yaml check-ansible check-generated check-licences
 .PHONY: $(CHECKS)
 
 help: ## Show this list
@@ -44,6 +44,9 @@ dev-down: setup ## Stop what dev-up started
 
 manifests: setup ## Write RBAC and kustomizations from watches.yaml, crds/ and config/rbac/extra_rules.yaml
 	@$(BIN)/python -m tools.manifests
+
+licences: setup ## Write docs/licences.md: what the image ships, and under which licences
+	@$(BIN)/python -m tools.licences
 
 requirements: ## Compile requirements/*.in into hashed lock files (needs uv on PATH)
 	@for name in runtime dev ansible-2.18; do \
@@ -89,6 +92,9 @@ check-ansible: setup
 
 check-generated: setup
 	$(if $(wildcard watches.yaml),$(BIN)/python -m tools.manifests --check)
+
+check-licences: setup
+	$(BIN)/python -m tools.licences --check
 
 test: setup ## Run every test but the full-size ones (PYTEST_ARGS='-k name' for some of them)
 	@$(BIN)/python -m pytest -m "not full" $(PYTEST_ARGS)
