@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.execution.processes import in_use
 from runner.localdev.plane import ControlPlane
 from runner.settings import environment
 from runner.testing.cluster import wait_until
@@ -82,10 +83,11 @@ async def test_leftovers_of_a_killed_operator_are_swept(project: Project, start:
     await project.create("one", seconds=2)
     await wait_until(lambda: _noted(project, "start"), what="the run to start")
     (left,) = project.folder.glob("ansible-operator-run-*")
+    used = [left, *project.folder.glob("ansible-operator-warm-*")]  # a forked play tells the fork server's folder
     operator.kill()
     if executor == "cold":
         await wait_until(lambda: _is(project.count("end") == 1), what="the orphaned play to end")
-    await wait_until(lambda: _is(not processes_with(left.name)), what="its processes to be gone")
+    await wait_until(lambda: _is(not any(map(in_use, used))), what="its processes to be gone")
     start()
     await wait_until(lambda: _is(not left.exists()), what="the folder to be swept")
 
