@@ -43,7 +43,7 @@ def run_timeout_of(obj: Object, *, default: timedelta, log: Logger) -> timedelta
     except ValueError:
         limit = timedelta(-1)
     if limit < timedelta():
-        _tell(RUN_TIMEOUT_ANNOTATION, value, wanted="a duration such as 15m, or 0s for no limit", log=log)
+        _tell(RUN_TIMEOUT_ANNOTATION, value, wanted="duration such as 15m, or 0s for no limit", log=log)
         return default
     return limit
 
@@ -54,18 +54,14 @@ def _number(obj: Object, annotation: str, *, default: int, log: Logger) -> int:
         return default
     number = whole_number(value)
     if number is None:
-        _tell(annotation, value, wanted="a whole number", log=log)
+        _tell(annotation, value, wanted="whole number", log=log)
         return default
     return number
 
 
 def _tell(annotation: str, value: str, *, wanted: str, log: Logger) -> None:
     shown = value if len(value) <= _VALUE_SHOWN else f"{value[:_VALUE_SHOWN]}..."
-    log.info(
-        f"The annotation is no {wanted.removeprefix('a ')}, the watch's value is used",
-        annotation=annotation,
-        value=shown,
-    )
+    log.info(f"The annotation is no {wanted}, the watch's value is used", annotation=annotation, value=shown)
 
 
 def whole_number(text: str) -> int | None:

@@ -120,8 +120,9 @@ class PlayExecutor:
             with busy(), TimeLimit(request.time_limit, clock=self._clock) as limit:
                 async with artifacts.command_without_environment():
                     process = await self._start(request, directory=directory, scratch=scratch, complaints=complaints)
-                    follow = partial(self._follow, request, process=process, artifacts=artifacts)
-                    of_runner, over = await follow(summary=summary, limit=limit)
+                    of_runner, over = await self._follow(
+                        request, process=process, artifacts=artifacts, summary=summary, limit=limit
+                    )
                 complaint = _end_of(complaints)
             rc = artifacts.rc(of_runner=of_runner)
             tail = artifacts.output_tail() or useful_tail(self._scrubber.text(complaint))

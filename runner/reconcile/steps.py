@@ -83,7 +83,7 @@ async def pause(ctx: Context, parts: Parts) -> Decision | None:
     message = (
         f"No run starts for this object while it has the annotation {PAUSED_ANNOTATION}; remove it to go on.{waits}"
     )
-    stands = paused(message, at=parts.clock.now(), generation=ctx.generation)
+    stands = paused(message, at=parts.clock.now())
     before = conditions_found(ctx.obj)
     if stands.apply(before) != before:
         ctx.log.info("The object is paused by its annotation: nothing is run for it")

@@ -76,6 +76,6 @@ def error(message: str, *, at: datetime, generation: int, message_limit: int = c
     return Transition(kind=Kind.ERROR, at=at, generation=generation, message=message, message_limit=message_limit)
 
 
-def paused(message: str, *, at: datetime, generation: int) -> Transition:
+def paused(message: str, *, at: datetime) -> Transition:
     """Say that no run starts, as a person wants it."""
-    return Transition(kind=Kind.PAUSED, at=at, generation=generation, message=message)
+    return Transition(kind=Kind.PAUSED, at=at, message=message)

@@ -28,7 +28,6 @@ from runner.watches.section import Section
 from runner.watches.selector import is_qualified_name, read_selector
 
 GVK_KEYS = ("group", "version", "kind")
-"""Our own keys that are read and checked, but do nothing yet."""
 ENTRY_KEYS = (
     *GVK_KEYS,
     *("playbook", "role", "vars", "maxRunnerArtifacts", "reconcilePeriod", "manageStatus", "watchDependentResources"),

@@ -224,18 +224,18 @@ def _obstacle(outcome: _Outcome) -> tuple[str, str] | None:
 
 def _not_joined(outcome: _Outcome) -> list[str]:
     """Return what to look at for machines that run for longer than a boot takes, and are no ready Nodes."""
-    now, slow = outcome.view.now, []
-    for item in outcome.view.members:
-        if item.phase not in {BOOTING, JOINING} or age(item.launched, now=now) < _BOOT_TAKES:
-            continue
-        slow.append(
-            f"{item.name} was launched at {item.launched}, and its Node {item.node_name} isn't Ready yet: "
-            f"`kubectl describe node {item.node_name}` tells why"
-            if item.node
-            else f"{item.name} was launched at {item.launched} and is no Node yet: "
-            f"`aws ec2 get-console-output --latest --output text --instance-id {item.instance_id}` shows its boot"
-        )
-    return slow[:_NAMED]
+    now = outcome.view.now
+    coming = (item for item in outcome.view.members if item.phase in {BOOTING, JOINING})
+    return [_where_to_look(item) for item in coming if age(item.launched, now=now) >= _BOOT_TAKES][:_NAMED]
+
+
+def _where_to_look(member: Member) -> str:
+    since = f"{member.name} was launched at {member.launched}"
+    if member.node:
+        node = member.node_name
+        return f"{since}, and its Node {node} isn't Ready yet: `kubectl describe node {node}` tells why"
+    command = f"aws ec2 get-console-output --latest --output text --instance-id {member.instance_id}"
+    return f"{since} and is no Node yet: `{command}` shows its boot"
 
 
 def _not_evicted(item: Mapping[str, str]) -> str:

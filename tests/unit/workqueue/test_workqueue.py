@@ -13,6 +13,7 @@ from runner.testing.clock import FakeClock
 from runner.workqueue.backoff import Backoff
 from runner.workqueue.request import Request
 from runner.workqueue.workqueue import QueueClosed, WorkQueue
+from tests.unit.workqueue.listening import Recorder
 
 _GVK = GVK("example.com", "v1", "Widget")
 
@@ -233,32 +234,9 @@ async def test_an_open_queue_is_not_drained(queue: WorkQueue, clock: FakeClock) 
     await drained
 
 
-class _Recorder:
-    """A listener that writes down what it hears."""
-
-    def __init__(self) -> None:
-        self.heard: list[tuple[str, float]] = []
-
-    def added(self) -> None:
-        """Note an add."""
-        self.heard.append(("added", 0))
-
-    def started(self, waited: float) -> None:
-        """Note a hand-out."""
-        self.heard.append(("started", waited))
-
-    def finished(self, worked: float) -> None:
-        """Note an end."""
-        self.heard.append(("finished", worked))
-
-    def retried(self) -> None:
-        """Note a failure."""
-        self.heard.append(("retried", 0))
-
-
 async def test_a_listener_hears_waiting_and_working_times(clock: FakeClock) -> None:
     """Metrics learn how long a key waited in line, how long it was worked on, and that it failed."""
-    recorder = _Recorder()
+    recorder = Recorder()
     queue = WorkQueue(clock=clock, backoff=Backoff(BackoffSettings(), lambda: 0.5), listener=recorder)
     queue.add(key("a"), fresh=False)
     await clock.advance(2)

@@ -15,28 +15,9 @@ from runner.workqueue.backoff import Backoff
 from runner.workqueue.request import Request
 from runner.workqueue.workers import run_workers
 from runner.workqueue.workqueue import WorkQueue
+from tests.unit.workqueue.listening import Recorder
 
 TEN_MINUTES = 600.0
-
-
-class Waits:
-    """A listener that keeps each wait."""
-
-    def __init__(self) -> None:
-        self.waited: list[float] = []
-
-    def added(self) -> None:
-        """Take no note."""
-
-    def started(self, waited: float) -> None:
-        """Keep how long a key was in line."""
-        self.waited.append(waited)
-
-    def finished(self, worked: float) -> None:
-        """Take no note."""
-
-    def retried(self) -> None:
-        """Take no note."""
 
 
 @pytest.mark.parametrize(
@@ -51,7 +32,7 @@ async def test_ten_objects_of_ten_minutes_at_one_oclock(
     workers: int, last_start: str, last_end: str, waits: list[float]
 ) -> None:
     """With one worker the tenth starts at 14:30, with ten all are done at 13:10; each wait is told as it was."""
-    clock, told = FakeClock(datetime(2026, 11, 30, 12, 0, tzinfo=UTC)), Waits()
+    clock, told = FakeClock(datetime(2026, 11, 30, 12, 0, tzinfo=UTC)), Recorder()
     starts: list[str] = []
     ends: list[str] = []
 
@@ -68,4 +49,4 @@ async def test_ten_objects_of_ten_minutes_at_one_oclock(
     queue.close()
     await pool
     assert (len(ends), starts[-1], ends[-1]) == (10, last_start, last_end)
-    assert told.waited == waits
+    assert [seconds for what, seconds in told.heard if what == "started"] == waits
